@@ -1,0 +1,22 @@
+//! One pool's engine on one GPU shape: what a timing model is bound to.
+
+use std::sync::Arc;
+
+use crate::engine::EngineConfig;
+use crate::gpu::GpuSpec;
+use crate::model::ModelSpec;
+
+/// Model, GPU, tensor-parallel size and engine settings of the workers of one pool.
+#[derive(Debug, Clone)]
+pub struct Deployment {
+    /// Model as named in the spec.
+    pub model_name: String,
+    /// Facts about the model; `None` if the name is unknown, which only some timing models tolerate.
+    pub model: Option<Arc<ModelSpec>>,
+    /// The GPU.
+    pub gpu: Arc<GpuSpec>,
+    /// GPUs of one worker.
+    pub tp: u32,
+    /// Settings of one worker.
+    pub engine: EngineConfig,
+}

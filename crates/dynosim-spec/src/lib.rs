@@ -1,0 +1,24 @@
+//! What a simulated deployment consists of: units, identities, engines, models, GPUs, routers and workloads.
+//!
+//! This is the bottom layer. It reads and checks specs and traces and draws synthetic workloads; it
+//! does not price, route or simulate anything.
+
+mod deployment;
+mod engine;
+mod gpu;
+mod ids;
+mod model;
+mod prompt_segments;
+mod router;
+mod units;
+mod workload;
+
+pub use deployment::Deployment;
+pub use engine::{Backend, EngineConfig, PreemptionMode, QueuePolicy, Rules, SchedulePolicy, SglangConfig, WorkerRole};
+pub use gpu::GpuSpec;
+pub use ids::{RequestId, SegmentId, WorkerId};
+pub use model::{ModelSpec, WeightFormat};
+pub use prompt_segments::PromptSegments;
+pub use router::{RouterMode, RouterSettings};
+pub use units::{BlockSize, SimDuration, SimTime};
+pub use workload::{Admission, PromptPaths, Request, Workload, WorkloadBuilder};

@@ -1,0 +1,230 @@
+//! Instants, spans and block sizes: the only place where units are converted.
+
+use std::fmt;
+use std::iter::Sum;
+use std::num::NonZeroU32;
+use std::ops::{Add, AddAssign, Mul, Sub};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// An instant of the simulated clock: whole nanoseconds since the start of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SimTime(u64);
+
+/// A span of simulated time in whole nanoseconds.
+///
+/// An integer clock makes sums associative: many steps may be advanced at once and still end at
+/// exactly the instant that single steps reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SimDuration(u64);
+
+impl SimTime {
+    /// The start of the run.
+    pub const ZERO: Self = Self(0);
+
+    /// The instant `nanos` nanoseconds after the start.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the start.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Milliseconds since the start, for reports.
+    pub fn as_ms(self) -> f64 {
+        SimDuration(self.0).as_ms()
+    }
+
+    /// The span from `earlier` to `self`; zero when `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> SimDuration {
+        SimDuration(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl SimDuration {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// A span of `nanos` nanoseconds.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// A span of `ms` milliseconds, rounded to the nearest nanosecond as
+    /// [`Duration::from_secs_f64`] rounds `ms / 1000`.
+    ///
+    /// `None` if `ms` is negative, not finite, or longer than the clock can hold (584 years).
+    pub fn from_ms(ms: f64) -> Option<Self> {
+        Self::from_std(Duration::try_from_secs_f64(ms / 1000.0).ok()?)
+    }
+
+    /// The span divided by a speed-up, rounded once more to the nearest nanosecond.
+    ///
+    /// A ratio of zero or less means "not scaled", as does a ratio that is not a number.
+    #[must_use]
+    pub fn sped_up(self, ratio: f64) -> Self {
+        if ratio > 0.0 && ratio.to_bits() != 1.0_f64.to_bits() {
+            let scaled = Duration::from_nanos(self.0).as_secs_f64() / ratio;
+            Duration::try_from_secs_f64(scaled)
+                .ok()
+                .and_then(Self::from_std)
+                .unwrap_or(Self(u64::MAX))
+        } else {
+            self
+        }
+    }
+
+    /// Nanoseconds of the span.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Milliseconds of the span, for reports.
+    pub fn as_ms(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    fn from_std(duration: Duration) -> Option<Self> {
+        u64::try_from(duration.as_nanos()).ok().map(Self)
+    }
+}
+
+impl Add<SimDuration> for SimTime {
+    type Output = Self;
+
+    /// Saturates at the end of the clock, 584 years after the start.
+    fn add(self, span: SimDuration) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign<SimDuration> for SimTime {
+    fn add_assign(&mut self, span: SimDuration) {
+        *self = *self + span;
+    }
+}
+
+impl Sub for SimTime {
+    type Output = SimDuration;
+
+    fn sub(self, earlier: Self) -> SimDuration {
+        self.since(earlier)
+    }
+}
+
+impl Add for SimDuration {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for SimDuration {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Mul<u64> for SimDuration {
+    type Output = Self;
+
+    fn mul(self, times: u64) -> Self {
+        Self(self.0.saturating_mul(times))
+    }
+}
+
+impl Sum for SimDuration {
+    fn sum<I: Iterator<Item = Self>>(spans: I) -> Self {
+        spans.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for SimTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.6} ms", self.as_ms())
+    }
+}
+
+impl fmt::Display for SimDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.6} ms", self.as_ms())
+    }
+}
+
+/// Tokens per KV cache block: the only conversion between tokens and blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BlockSize(NonZeroU32);
+
+impl BlockSize {
+    /// A block of `tokens` tokens; `None` for zero.
+    pub const fn new(tokens: u32) -> Option<Self> {
+        match NonZeroU32::new(tokens) {
+            Some(tokens) => Some(Self(tokens)),
+            None => None,
+        }
+    }
+
+    /// Tokens in one block.
+    pub const fn tokens(self) -> u32 {
+        self.0.get()
+    }
+
+    /// Blocks that `tokens` tokens occupy, the last one possibly in part.
+    pub const fn blocks_for(self, tokens: u32) -> u32 {
+        tokens.div_ceil(self.0.get())
+    }
+
+    /// Blocks that `tokens` tokens fill completely.
+    pub const fn full_blocks(self, tokens: u32) -> u32 {
+        tokens / self.0.get()
+    }
+}
+
+impl fmt::Display for BlockSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milliseconds_round_to_whole_nanoseconds() {
+        let check = |ms: f64, nanos: Option<u64>| {
+            assert_eq!(SimDuration::from_ms(ms).map(SimDuration::as_nanos), nanos, "{ms} ms");
+        };
+        check(0.0, Some(0));
+        check(18.023_974_098_9, Some(18_023_974));
+        check(5.746_592_998_3, Some(5_746_593));
+        check(-1.0, None);
+        check(f64::NAN, None);
+        check(f64::INFINITY, None);
+        check(1e300, None);
+    }
+
+    #[test]
+    fn a_speed_up_rounds_a_second_time() {
+        let step = SimDuration::from_nanos(18_023_974);
+        assert_eq!(step.sped_up(2.5).as_nanos(), 7_209_590);
+        assert_eq!(step.sped_up(1.0), step);
+        assert_eq!(step.sped_up(0.0), step, "zero means not scaled");
+        assert_eq!(step.sped_up(f64::NAN), step);
+    }
+
+    #[test]
+    fn tokens_become_blocks() {
+        let block_size = BlockSize::new(64).expect("64 is not zero");
+        assert_eq!(block_size.blocks_for(0), 0);
+        assert_eq!(block_size.blocks_for(65), 2);
+        assert_eq!(block_size.full_blocks(65), 1);
+        assert_eq!(BlockSize::new(0), None);
+    }
+}

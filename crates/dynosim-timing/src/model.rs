@@ -1,0 +1,146 @@
+//! The two traits: a provider is bound to a deployment once, the model it gives prices every step.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use dynosim_spec::{Deployment, GpuSpec, ModelSpec};
+
+use crate::error::TimingError;
+
+/// What a step does, as sums over its sequences.
+///
+/// Sums rather than a list of sequences: the engine keeps them up to date without visiting every
+/// request, and a run of decode steps changes them by constants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub struct StepShape {
+    /// Sequences whose prompt is computed in this step, in whole or in part.
+    pub prefill_seqs: u32,
+    /// Sum over them of the prompt length reached at the end of this step.
+    pub prefill_tokens: u64,
+    /// Sum over them of the part of that length that was already computed or cached before.
+    pub prefill_prefix_tokens: u64,
+    /// Sequences that generate one token.
+    pub decode_seqs: u32,
+    /// Sum over them of the tokens before the one to be generated.
+    pub decode_context_tokens: u64,
+    /// KV cache tokens held by running requests, in whole blocks.
+    pub active_kv_tokens: u64,
+    /// KV cache tokens the worker has room for.
+    pub total_kv_tokens: u64,
+}
+
+impl StepShape {
+    /// A step that computes prompts only.
+    pub fn prefill(seqs: u32, tokens: u64, prefix_tokens: u64) -> Self {
+        Self {
+            prefill_seqs: seqs,
+            prefill_tokens: tokens,
+            prefill_prefix_tokens: prefix_tokens,
+            ..Self::default()
+        }
+    }
+
+    /// A step that only generates.
+    pub fn decode(seqs: u32, context_tokens: u64) -> Self {
+        Self {
+            decode_seqs: seqs,
+            decode_context_tokens: context_tokens,
+            ..Self::default()
+        }
+    }
+
+    /// Mean prompt length and mean prefix of the prefilling sequences, each rounded down by itself;
+    /// `None` without such sequences. The new tokens per sequence are their difference.
+    pub fn mean_prefill(&self) -> Option<(u64, u64)> {
+        let seqs = u64::from(self.prefill_seqs);
+        Some((
+            self.prefill_tokens.checked_div(seqs)?,
+            self.prefill_prefix_tokens / seqs,
+        ))
+    }
+
+    /// Mean context of the generating sequences, rounded down; `None` without such sequences.
+    pub fn mean_context(&self) -> Option<u64> {
+        self.decode_context_tokens.checked_div(u64::from(self.decode_seqs))
+    }
+}
+
+/// The price of one part of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Price {
+    /// Milliseconds, finite and not negative.
+    pub ms: f64,
+    /// How much of that rests on extrapolation beyond the model's data.
+    pub extrapolated_ms: f64,
+}
+
+impl Price {
+    /// No time at all.
+    pub const ZERO: Self = Self {
+        ms: 0.0,
+        extrapolated_ms: 0.0,
+    };
+
+    /// A price well inside the model's data.
+    pub const fn known(ms: f64) -> Self {
+        Self {
+            ms,
+            extrapolated_ms: 0.0,
+        }
+    }
+}
+
+/// Prices the steps of one worker. Hot and infallible; must be pure.
+///
+/// The prompt part and the generating part of a step are priced apart, because first tokens may
+/// leave the engine between the two. The engine rounds each part to whole nanoseconds and divides
+/// it by the worker's speed-up.
+pub trait TimingModel: Debug + Send + Sync {
+    /// Price of computing the prompt tokens of `step`; asked only if `step.prefill_seqs > 0`.
+    fn prefill(&self, step: &StepShape) -> Price;
+
+    /// Price of generating one token for each of `step.decode_seqs`; asked only if there are any.
+    fn decode(&self, step: &StepShape) -> Price;
+}
+
+/// Gives a [`TimingModel`] for a deployment. Rare and fallible: data is loaded and its coverage
+/// checked here, so that pricing a step cannot fail.
+///
+/// Any `Fn(&Deployment) -> Result<Arc<dyn TimingModel>, TimingError>` is a provider.
+pub trait TimingProvider: Send + Sync {
+    /// The model that prices steps of `deployment`.
+    ///
+    /// # Errors
+    /// If data for the deployment is missing, damaged or does not cover it.
+    fn bind(&self, deployment: &Deployment) -> Result<Arc<dyn TimingModel>, TimingError>;
+
+    /// Tensor-parallel sizes worth trying for a model on a GPU, ascending.
+    ///
+    /// The default offers the powers of two up to the node size that divide the query heads.
+    fn tp_shapes(&self, model: Option<&ModelSpec>, gpu: &GpuSpec) -> Vec<u32> {
+        std::iter::successors(Some(1_u32), |tp| tp.checked_mul(2))
+            .take_while(|&tp| tp <= gpu.gpus_per_node)
+            .filter(|&tp| model.is_none_or(|model| model.splits_over(tp)))
+            .collect()
+    }
+
+    /// Tokens of KV cache that one worker of `deployment` has room for.
+    ///
+    /// The default is [`estimate_kv_tokens`](crate::estimate_kv_tokens).
+    ///
+    /// # Errors
+    /// If the model's facts are unknown, or nothing is left after weights and activations.
+    fn kv_capacity_tokens(&self, deployment: &Deployment) -> Result<u64, TimingError> {
+        crate::capacity::estimate_kv_tokens(deployment)
+    }
+}
+
+impl<F> TimingProvider for F
+where
+    F: Fn(&Deployment) -> Result<Arc<dyn TimingModel>, TimingError> + Send + Sync,
+{
+    fn bind(&self, deployment: &Deployment) -> Result<Arc<dyn TimingModel>, TimingError> {
+        self(deployment)
+    }
+}

@@ -12,6 +12,7 @@ mod prompt_segments;
 mod router;
 mod units;
 mod workload;
+mod workload_spec;
 
 pub use deployment::Deployment;
 pub use engine::{Backend, EngineConfig, PreemptionMode, QueuePolicy, Rules, SchedulePolicy, SglangConfig, WorkerRole};
@@ -22,3 +23,4 @@ pub use prompt_segments::PromptSegments;
 pub use router::{RouterMode, RouterSettings};
 pub use units::{BlockSize, SimDuration, SimTime};
 pub use workload::{Admission, PromptPaths, Request, Workload, WorkloadBuilder};
+pub use workload_spec::{SyntheticLoad, SyntheticWorkload, TraceFormat, TraceWorkload, WorkloadSpec};

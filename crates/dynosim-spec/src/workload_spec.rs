@@ -1,0 +1,86 @@
+//! A workload as declared in a spec.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+/// What a run is loaded with: drawn from numbers, or replayed from a file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum WorkloadSpec {
+    /// Requests of equal size, with optional prefix groups and turns.
+    Synthetic(SyntheticWorkload),
+    /// Requests of a trace file.
+    Trace(TraceWorkload),
+}
+
+/// A synthetic workload.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SyntheticWorkload {
+    /// Prompt tokens of every request.
+    pub isl: u32,
+    /// Output tokens of every request.
+    pub osl: u32,
+    /// Sessions; with one turn each, requests.
+    pub request_count: u32,
+    /// When requests arrive.
+    #[serde(flatten)]
+    pub load: SyntheticLoad,
+    /// Share of each prompt's blocks that is common to its prefix group, 0 to 1.
+    pub shared_prefix_ratio: f64,
+    /// Distinct shared prefixes.
+    pub num_prefix_groups: u32,
+    /// Requests of one session, each sent after the one before has completed.
+    pub turns_per_session: u32,
+    /// Think time between turns, in milliseconds.
+    pub inter_turn_delay_ms: f64,
+    /// Seed of the Poisson gaps.
+    pub arrival_seed: u64,
+    /// Divides arrival times and think times; without effect in a closed loop.
+    pub arrival_speedup_ratio: f64,
+}
+
+/// When the requests of a synthetic workload arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SyntheticLoad {
+    /// Closed loop with this many requests in flight.
+    Concurrency(u32),
+    /// Poisson arrivals, requests per second.
+    RequestRate(f64),
+    /// Equal gaps, milliseconds.
+    ArrivalIntervalMs(f64),
+}
+
+/// A workload replayed from a file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TraceWorkload {
+    /// The file; a relative path is resolved against the working directory.
+    pub trace_file: PathBuf,
+    /// Its format.
+    pub trace_format: TraceFormat,
+    /// Tokens per content id of the trace.
+    pub trace_block_size: u32,
+    /// Divides arrival times and think times; without effect in a closed loop.
+    pub arrival_speedup_ratio: f64,
+    /// Requests in flight of a closed loop; absent, requests arrive by timestamp.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_replay_concurrency: Option<u32>,
+    /// Agentic traces: share of each first prompt's blocks that is common to its group, 0 to 1.
+    pub trace_shared_prefix_ratio: f64,
+    /// Agentic traces: distinct shared prefixes.
+    pub trace_num_prefix_groups: u32,
+}
+
+/// Format of a trace file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TraceFormat {
+    /// One request per line with content ids.
+    #[default]
+    Mooncake,
+    /// One session of tool calls per line.
+    AppliedComputeAgentic,
+}

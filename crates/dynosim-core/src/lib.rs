@@ -1,1 +1,19 @@
-//! To be written.
+//! Request-level discrete-event simulation of LLM serving engines.
+
+mod arrivals;
+mod engine;
+mod error;
+mod events;
+mod kv;
+mod metrics;
+mod pool;
+mod rejection;
+mod rules;
+mod sglang;
+mod simulation;
+mod vllm;
+mod worker_set;
+
+pub use error::SimError;
+pub use metrics::{Distribution, Rejection, Report, RequestRecord};
+pub use simulation::{Outcome, PoolPlan, Simulation};

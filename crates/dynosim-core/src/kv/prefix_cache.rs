@@ -1,0 +1,355 @@
+//! Which full blocks are resident, who holds them, and which go first when room is needed.
+//!
+//! A request's full blocks are its shared segments (`PromptSegments`) followed by a private tail:
+//! the rest of its prompt and what it has generated. Segments and tails are both *stretches*.
+
+use dynosim_spec::{PromptSegments, RequestId, SegmentId};
+
+use super::idle_list::{IdleList, RunId};
+
+/// Full blocks that one request holds, from its first block on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PrefixHold {
+    request: RequestId,
+    blocks: u32,
+    tail: StretchId,
+}
+
+impl PrefixHold {
+    /// A request that holds nothing yet.
+    pub(crate) fn new(request: RequestId) -> Self {
+        Self {
+            request,
+            blocks: 0,
+            tail: StretchId::NONE,
+        }
+    }
+
+    /// Blocks held.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.blocks
+    }
+}
+
+/// What holding more blocks would take or has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Growth {
+    /// Resident blocks that nobody held before.
+    pub(crate) reactivated: u32,
+    /// Blocks that were not resident.
+    pub(crate) fresh: u32,
+}
+
+/// Index of a stretch: segments first, then slots for private tails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StretchId(u32);
+
+impl StretchId {
+    const NONE: Self = Self(u32::MAX);
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// State of one stretch on this worker. Invariant: held depth <= resident depth <= `blocks`.
+#[derive(Debug, Clone)]
+struct Stretch {
+    /// Blocks of the segment; unlimited for a tail.
+    blocks: u32,
+    resident: u32,
+    /// Requests that hold the whole segment.
+    full_holders: u32,
+    /// Depths of the requests that hold a part of it.
+    partial_holders: Vec<u32>,
+    shallowest_idle: RunId,
+    /// Request whose tail this is.
+    owner: Option<RequestId>,
+}
+
+impl Stretch {
+    fn new(blocks: u32, owner: Option<RequestId>) -> Self {
+        Self {
+            blocks,
+            resident: 0,
+            full_holders: 0,
+            partial_holders: Vec::new(),
+            shallowest_idle: RunId::NONE,
+            owner,
+        }
+    }
+
+    fn held(&self) -> u32 {
+        if self.full_holders > 0 {
+            self.blocks
+        } else {
+            self.partial_holders.iter().copied().max().unwrap_or(0)
+        }
+    }
+
+    fn replace_holder(&mut self, old: u32, new: u32) {
+        if old == self.blocks {
+            self.full_holders -= 1;
+        } else if old > 0 {
+            let at = self.partial_holders.iter().position(|&depth| depth == old);
+            self.partial_holders
+                .swap_remove(at.expect("a holder is listed with its depth"));
+        }
+        if new == self.blocks {
+            self.full_holders += 1;
+        } else if new > 0 {
+            self.partial_holders.push(new);
+        }
+    }
+}
+
+/// The full blocks of one worker's cache.
+///
+/// The cache does not limit itself: whoever adds blocks makes room first with [`evict`](Self::evict).
+#[derive(Debug)]
+pub(crate) struct PrefixCache {
+    stretches: Vec<Stretch>,
+    segments: u32,
+    unused_tails: Vec<StretchId>,
+    idle: IdleList,
+    resident: u64,
+    keep_released: bool,
+    evictions: u64,
+    publish: bool,
+    changed: Vec<SegmentId>,
+}
+
+impl PrefixCache {
+    /// A cache for these prompts that keeps released blocks until they are evicted.
+    pub(crate) fn for_prompts(prompts: &PromptSegments) -> Self {
+        let segments = u32::try_from(prompts.segment_count()).expect("segments are indexed by u32");
+        let blocks = (0..segments).map(|segment| prompts.segment_blocks(SegmentId::new(segment)));
+        Self::over(blocks.map(|blocks| Stretch::new(blocks, None)).collect())
+    }
+
+    /// A cache that forgets blocks as soon as nobody holds them, and so never finds any again.
+    pub(crate) fn without_reuse() -> Self {
+        Self {
+            keep_released: false,
+            ..Self::over(Vec::new())
+        }
+    }
+
+    fn over(segments: Vec<Stretch>) -> Self {
+        Self {
+            segments: u32::try_from(segments.len()).expect("segments are indexed by u32"),
+            stretches: segments,
+            unused_tails: Vec::new(),
+            idle: IdleList::new(),
+            resident: 0,
+            keep_released: true,
+            evictions: 0,
+            publish: false,
+            changed: Vec::new(),
+        }
+    }
+
+    /// Remember which segments change, for [`take_changes`](Self::take_changes).
+    pub(crate) fn publish_changes(&mut self) {
+        self.publish = true;
+    }
+
+    /// Calls `report` with each segment whose residency has changed since the last call, and its resident blocks.
+    pub(crate) fn take_changes(&mut self, mut report: impl FnMut(SegmentId, u32)) {
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.sort_unstable();
+        changed.dedup();
+        for segment in changed.drain(..) {
+            report(segment, self.stretches[segment.index()].resident);
+        }
+        self.changed = changed;
+    }
+
+    /// Blocks that some request holds.
+    pub(crate) fn held_blocks(&self) -> u64 {
+        self.resident - self.idle.blocks()
+    }
+
+    /// Resident blocks that nobody holds.
+    pub(crate) fn idle_blocks(&self) -> u64 {
+        self.idle.blocks()
+    }
+
+    /// Blocks evicted so far.
+    pub(crate) fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
+    /// Leading blocks of a request that are resident, whether held or not.
+    pub(crate) fn resident_prefix(&self, path: &[SegmentId], hold: &PrefixHold) -> u32 {
+        let mut blocks = 0;
+        for segment in self.usable(path) {
+            let stretch = &self.stretches[segment.index()];
+            blocks += stretch.resident;
+            if stretch.resident < stretch.blocks {
+                return blocks;
+            }
+        }
+        blocks
+            + self
+                .tail_of(hold)
+                .map_or(0, |tail| self.stretches[tail.index()].resident)
+    }
+
+    /// What it would take for a request to hold its first `to` blocks.
+    pub(crate) fn growth(&self, path: &[SegmentId], hold: &PrefixHold, to: u32) -> Growth {
+        let mut growth = Growth::default();
+        let mut visit = |stretch: Option<&Stretch>, from: u32, to: u32| {
+            let (held, resident) = stretch.map_or((0, 0), |stretch| (stretch.held(), stretch.resident));
+            growth.reactivated += to.min(resident).saturating_sub(from.max(held));
+            growth.fresh += to.saturating_sub(from.max(resident));
+        };
+        let mut start = 0;
+        for segment in self.usable(path) {
+            let stretch = &self.stretches[segment.index()];
+            let end = start + stretch.blocks;
+            if hold.blocks < end && start < to {
+                visit(Some(stretch), hold.blocks.saturating_sub(start), to.min(end) - start);
+            }
+            start = end;
+        }
+        if start < to {
+            let tail = self.tail_of(hold).map(|tail| &self.stretches[tail.index()]);
+            visit(tail, hold.blocks.saturating_sub(start), to - start);
+        }
+        growth
+    }
+
+    /// Lets a request hold its first `to` blocks. Returns what that took; fresh blocks become resident.
+    pub(crate) fn extend(&mut self, path: &[SegmentId], hold: &mut PrefixHold, to: u32) -> Growth {
+        let mut growth = Growth::default();
+        let mut start = 0;
+        let shared = if self.keep_released { path } else { &[] };
+        for &segment in shared {
+            let id = StretchId(segment.get());
+            let end = start + self.stretches[id.index()].blocks;
+            if hold.blocks < end && start < to {
+                self.grow(id, hold.blocks.saturating_sub(start), to.min(end) - start, &mut growth);
+            }
+            start = end;
+        }
+        if start < to && hold.blocks < to {
+            let tail = self.tail_of(hold).unwrap_or_else(|| self.new_tail(hold.request));
+            hold.tail = tail;
+            self.grow(tail, hold.blocks.saturating_sub(start), to - start, &mut growth);
+        }
+        hold.blocks = hold.blocks.max(to);
+        growth
+    }
+
+    /// Gives back all blocks of a request, the last one first.
+    pub(crate) fn release(&mut self, path: &[SegmentId], hold: &mut PrefixHold) {
+        let shared = if self.keep_released { path } else { &[] };
+        let shared_blocks: u32 = shared
+            .iter()
+            .map(|segment| self.stretches[segment.index()].blocks)
+            .sum();
+        let mut end = shared_blocks;
+        if hold.blocks > end {
+            self.shrink(hold.tail, hold.blocks - end);
+        }
+        for &segment in shared.iter().rev() {
+            let id = StretchId(segment.get());
+            let start = end - self.stretches[id.index()].blocks;
+            if hold.blocks > start {
+                self.shrink(id, hold.blocks.min(end) - start);
+            }
+            end = start;
+        }
+        hold.blocks = 0;
+    }
+
+    /// Removes up to `blocks` idle blocks, the longest idle first. Returns how many there were.
+    pub(crate) fn evict(&mut self, blocks: u64) -> u64 {
+        let mut left = blocks;
+        while left > 0 {
+            let Some(evicted) = self.idle.evict(left) else { break };
+            let stretch = &mut self.stretches[evicted.stretch.index()];
+            stretch.resident = evicted.depth;
+            if evicted.last_run {
+                stretch.shallowest_idle = RunId::NONE;
+            }
+            left -= evicted.blocks;
+            self.changed(evicted.stretch);
+            self.forget_if_empty(evicted.stretch);
+        }
+        let evicted = blocks - left;
+        self.resident -= evicted;
+        self.evictions += evicted;
+        evicted
+    }
+
+    fn usable<'p>(&self, path: &'p [SegmentId]) -> &'p [SegmentId] {
+        if self.keep_released { path } else { &[] }
+    }
+
+    fn tail_of(&self, hold: &PrefixHold) -> Option<StretchId> {
+        let owner = self.stretches.get(hold.tail.index())?.owner;
+        (owner == Some(hold.request)).then_some(hold.tail)
+    }
+
+    fn new_tail(&mut self, request: RequestId) -> StretchId {
+        let tail = Stretch::new(u32::MAX, Some(request));
+        if let Some(id) = self.unused_tails.pop() {
+            self.stretches[id.index()] = tail;
+            id
+        } else {
+            self.stretches.push(tail);
+            StretchId(u32::try_from(self.stretches.len() - 1).expect("stretches are counted by u32"))
+        }
+    }
+
+    /// One holder of a stretch goes from depth `from` to depth `to`.
+    fn grow(&mut self, id: StretchId, from: u32, to: u32, growth: &mut Growth) {
+        let stretch = &mut self.stretches[id.index()];
+        let (held, resident) = (stretch.held(), stretch.resident);
+        stretch.replace_holder(from, to);
+        if to > held {
+            growth.reactivated += to.min(resident) - held.min(resident);
+            stretch.shallowest_idle = self.idle.reactivate(stretch.shallowest_idle, to);
+        }
+        if to > resident {
+            growth.fresh += to - resident;
+            stretch.resident = to;
+            self.resident += u64::from(to - resident);
+            self.changed(id);
+        }
+    }
+
+    /// One holder of a stretch lets go of depth `from`.
+    fn shrink(&mut self, id: StretchId, from: u32) {
+        let stretch = &mut self.stretches[id.index()];
+        let held = stretch.held();
+        stretch.replace_holder(from, 0);
+        let still_held = stretch.held();
+        if still_held < held {
+            if self.keep_released {
+                stretch.shallowest_idle = self.idle.push(id, still_held, held, stretch.shallowest_idle);
+            } else {
+                self.resident -= u64::from(stretch.resident - still_held);
+                stretch.resident = still_held;
+            }
+        }
+        self.forget_if_empty(id);
+    }
+
+    /// Frees the slot of a tail that is neither held nor resident.
+    fn forget_if_empty(&mut self, id: StretchId) {
+        let stretch = &mut self.stretches[id.index()];
+        if stretch.owner.is_some() && stretch.resident == 0 && stretch.held() == 0 {
+            stretch.owner = None;
+            self.unused_tails.push(id);
+        }
+    }
+
+    fn changed(&mut self, id: StretchId) {
+        if self.publish && id.0 < self.segments {
+            self.changed.push(SegmentId::new(id.0));
+        }
+    }
+}

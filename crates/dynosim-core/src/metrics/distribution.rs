@@ -1,0 +1,132 @@
+//! Nine figures that describe a sample.
+
+use serde::Serialize;
+
+/// Mean, extremes, percentiles and spread of a sample; all zero for an empty one.
+///
+/// Percentiles are nearest-rank: the value at index `(n - 1) p / 100`, rounded half up, of the
+/// sorted sample. The standard deviation divides by `n`.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Distribution {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Smallest value.
+    pub min: f64,
+    /// Largest value.
+    pub max: f64,
+    /// 50th percentile.
+    pub median: f64,
+    /// 75th percentile.
+    pub p75: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Population standard deviation.
+    pub std: f64,
+}
+
+impl Distribution {
+    /// Describes `values`, which are sorted on the way.
+    pub(crate) fn of(mut values: Vec<f64>) -> Self {
+        let mean = mean(values.iter().map(|&value| (value, 1)));
+        let std = deviation(values.iter().map(|&value| (value, 1)), mean);
+        values.sort_unstable_by(f64::total_cmp);
+        let count = values.len() as u64;
+        Self::from_ranks(count, mean, std, |rank| {
+            values[usize::try_from(rank).expect("an index into the sample")]
+        })
+    }
+
+    /// Describes a sample of values that occur several times each; `pairs` is ascending by value.
+    pub(crate) fn of_weighted(pairs: &[(f64, u64)]) -> Self {
+        let mean = mean(pairs.iter().copied());
+        let std = deviation(pairs.iter().copied(), mean);
+        let ends: Vec<u64> = pairs
+            .iter()
+            .scan(0, |sum, &(_, count)| {
+                *sum += count;
+                Some(*sum)
+            })
+            .collect();
+        let count = ends.last().copied().unwrap_or(0);
+        Self::from_ranks(count, mean, std, |rank| {
+            pairs[ends.partition_point(|&end| end <= rank)].0
+        })
+    }
+
+    fn from_ranks(count: u64, mean: f64, std: f64, value_at: impl Fn(u64) -> f64) -> Self {
+        let Some(last) = count.checked_sub(1) else {
+            return Self::default();
+        };
+        let percentile = |percent: u64| value_at((last * percent + 50) / 100);
+        Self {
+            mean,
+            min: value_at(0),
+            max: value_at(last),
+            median: percentile(50),
+            p75: percentile(75),
+            p90: percentile(90),
+            p95: percentile(95),
+            p99: percentile(99),
+            std,
+        }
+    }
+
+    /// The nine figures with the prefixes of their report keys.
+    pub fn figures(&self) -> [(&'static str, f64); 9] {
+        [
+            ("mean", self.mean),
+            ("min", self.min),
+            ("max", self.max),
+            ("median", self.median),
+            ("p75", self.p75),
+            ("p90", self.p90),
+            ("p95", self.p95),
+            ("p99", self.p99),
+            ("std", self.std),
+        ]
+    }
+}
+
+fn mean(pairs: impl Iterator<Item = (f64, u64)>) -> f64 {
+    let (sum, count) = pairs.fold((0.0, 0), |(sum, count), (value, times)| {
+        (sum + value * times as f64, count + times)
+    });
+    if count == 0 { 0.0 } else { sum / count as f64 }
+}
+
+fn deviation(pairs: impl Iterator<Item = (f64, u64)>, mean: f64) -> f64 {
+    let (sum, count) = pairs.fold((0.0, 0), |(sum, count), (value, times)| {
+        let distance = value - mean;
+        (sum + distance * distance * times as f64, count + times)
+    });
+    if count == 0 { 0.0 } else { (sum / count as f64).sqrt() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_nearest_rank_half_up() {
+        let two = Distribution::of(vec![2.0, 1.0]);
+        assert_eq!(
+            (two.median, two.max, two.p75),
+            (2.0, 2.0, 2.0),
+            "of two, the median is the larger"
+        );
+        let four = Distribution::of(vec![4.0, 3.0, 2.0, 1.0]);
+        assert_eq!((four.median, four.p90, four.min), (3.0, 4.0, 1.0));
+        assert_eq!(Distribution::of(Vec::new()), Distribution::default());
+    }
+
+    #[test]
+    fn weights_stand_for_repeated_values() {
+        let plain = Distribution::of(vec![1.0, 1.0, 1.0, 2.0, 5.0, 5.0]);
+        let weighted = Distribution::of_weighted(&[(1.0, 3), (2.0, 1), (5.0, 2)]);
+        assert_eq!(plain, weighted);
+    }
+}

@@ -1,0 +1,203 @@
+//! The metrics of a finished run.
+
+use dynosim_spec::{RequestId, SimTime, Workload};
+use indexmap::IndexMap;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use super::distribution::Distribution;
+use super::recorder::{Recorder, RequestRecord};
+
+/// A request that was never served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rejection {
+    /// Index of the request.
+    pub request: u32,
+    /// Session it belongs to.
+    pub session: u32,
+    /// Its turn within the session, from 0.
+    pub turn: u32,
+    /// Why it can never run.
+    pub reason: String,
+}
+
+/// Metrics of one run. Times are milliseconds, rates are per second of simulated time.
+///
+/// Serialises as one flat object: 65 metrics under the names of the reference, then
+/// `rejected_requests`, `rejections`, `warnings` and `extrapolated_share`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// Requests of the workload.
+    pub num_requests: u64,
+    /// Requests that were admitted and emitted at least one token.
+    pub completed_requests: u64,
+    /// Prompt tokens of completed requests.
+    pub total_input_tokens: u64,
+    /// Tokens that they emitted.
+    pub total_output_tokens: u64,
+    /// Latest token of all, from the start of the run.
+    pub duration_ms: f64,
+    /// Share of prompt tokens found in a cache (per request, the most over its admissions).
+    pub prefix_cache_reused_ratio: f64,
+    /// First token after arrival.
+    pub ttft: Distribution,
+    /// Second token after the first.
+    pub ttst: Distribution,
+    /// Per request, mean gap between its tokens.
+    pub tpot: Distribution,
+    /// Every gap between two tokens of a request.
+    pub itl: Distribution,
+    /// Last token after arrival.
+    pub e2e_latency: Distribution,
+    /// Tokens per second that a user sees, one value per gap.
+    pub output_token_throughput_per_user: Distribution,
+    /// Requests that can never run, with the reason.
+    pub rejections: Vec<Rejection>,
+    /// What the user ought to know about the input.
+    pub warnings: Vec<String>,
+    /// Share of the priced step time that rests on extrapolation beyond the timing model's data.
+    pub extrapolated_share: f64,
+}
+
+impl Report {
+    /// Sums up the notes of a run.
+    pub(crate) fn new(
+        workload: &Workload,
+        recorder: &mut Recorder,
+        rejections: Vec<Rejection>,
+        warnings: Vec<String>,
+    ) -> Self {
+        let served: Vec<(RequestId, &RequestRecord)> = (0..)
+            .map(RequestId::new)
+            .zip(&recorder.requests)
+            .filter(|(_, record)| record.counts())
+            .collect();
+        let input_tokens: u64 = served
+            .iter()
+            .map(|&(id, _)| u64::from(workload.request(id).input_tokens))
+            .sum();
+        let reused_tokens: u64 = served.iter().map(|(_, record)| u64::from(record.reused_tokens)).sum();
+        let latency = |least_tokens: u32, ms: &dyn Fn(&RequestRecord) -> f64| {
+            let records = served.iter().map(|&(_, record)| record);
+            Distribution::of(
+                records
+                    .filter(|record| record.output_tokens >= least_tokens)
+                    .map(ms)
+                    .collect(),
+            )
+        };
+        let since_arrival = |record: &RequestRecord, at: SimTime| (at - record.arrival.unwrap_or_default()).as_ms();
+        let gaps: Vec<(f64, u64)> = recorder
+            .gaps
+            .ascending()
+            .iter()
+            .map(|&(gap, count)| (gap.as_ms(), count))
+            .collect();
+        let rates: Vec<(f64, u64)> = gaps
+            .iter()
+            .rev()
+            .filter(|&&(gap_ms, _)| gap_ms > 0.0)
+            .map(|&(gap_ms, count)| (1000.0 / gap_ms, count))
+            .collect();
+        Self {
+            num_requests: workload.requests().len() as u64,
+            completed_requests: served.len() as u64,
+            total_input_tokens: input_tokens,
+            total_output_tokens: served.iter().map(|(_, record)| u64::from(record.output_tokens)).sum(),
+            duration_ms: served
+                .iter()
+                .map(|(_, record)| record.last_token)
+                .max()
+                .unwrap_or_default()
+                .as_ms(),
+            prefix_cache_reused_ratio: ratio(reused_tokens as f64, input_tokens as f64),
+            ttft: latency(1, &|record| since_arrival(record, record.first_token)),
+            ttst: latency(2, &|record| (record.second_token - record.first_token).as_ms()),
+            tpot: latency(2, &|record| {
+                (record.last_token - record.first_token).as_ms() / f64::from(record.output_tokens - 1)
+            }),
+            itl: Distribution::of_weighted(&gaps),
+            e2e_latency: latency(1, &|record| since_arrival(record, record.last_token)),
+            output_token_throughput_per_user: Distribution::of_weighted(&rates),
+            rejections,
+            warnings,
+            extrapolated_share: ratio(recorder.extrapolated_ms, recorder.priced_ms),
+        }
+    }
+
+    /// The 65 metrics by name, in the order of the reference's report.
+    pub fn metrics(&self) -> IndexMap<String, f64> {
+        let mut metrics = IndexMap::with_capacity(65);
+        let seconds = (self.duration_ms / 1000.0).max(1e-9);
+        let tokens = self.total_input_tokens + self.total_output_tokens;
+        for (key, value) in [
+            ("num_requests", self.num_requests as f64),
+            ("completed_requests", self.completed_requests as f64),
+            ("total_input_tokens", self.total_input_tokens as f64),
+            ("total_output_tokens", self.total_output_tokens as f64),
+            ("duration_ms", self.duration_ms),
+            ("request_throughput_rps", self.completed_requests as f64 / seconds),
+            ("input_throughput_tok_s", self.total_input_tokens as f64 / seconds),
+            ("output_throughput_tok_s", self.output_throughput_tok_s()),
+            ("total_throughput_tok_s", tokens as f64 / seconds),
+            ("processed_tokens", tokens as f64),
+            ("prefix_cache_reused_ratio", self.prefix_cache_reused_ratio),
+        ] {
+            metrics.insert(key.to_owned(), value);
+        }
+        for (name, distribution) in [
+            ("ttft_ms", &self.ttft),
+            ("ttst_ms", &self.ttst),
+            ("tpot_ms", &self.tpot),
+            ("itl_ms", &self.itl),
+            ("e2e_latency_ms", &self.e2e_latency),
+            (
+                "output_token_throughput_per_user",
+                &self.output_token_throughput_per_user,
+            ),
+        ] {
+            for (figure, value) in distribution.figures() {
+                metrics.insert(format!("{figure}_{name}"), value);
+            }
+        }
+        metrics
+    }
+
+    /// Output tokens per second of simulated time.
+    pub fn output_throughput_tok_s(&self) -> f64 {
+        self.total_output_tokens as f64 / (self.duration_ms / 1000.0).max(1e-9)
+    }
+
+    /// Names of metrics that are counts.
+    pub fn is_count(metric: &str) -> bool {
+        matches!(
+            metric,
+            "num_requests" | "completed_requests" | "total_input_tokens" | "total_output_tokens" | "processed_tokens"
+        )
+    }
+}
+
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let metrics = self.metrics();
+        let mut map = serializer.serialize_map(Some(metrics.len() + 4))?;
+        for (key, value) in &metrics {
+            if Self::is_count(key) {
+                // Counts stay below 2^53, where f64 is exact.
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+                map.serialize_entry(key, &(*value as u64))?;
+            } else {
+                map.serialize_entry(key, value)?;
+            }
+        }
+        map.serialize_entry("rejected_requests", &self.rejections.len())?;
+        map.serialize_entry("rejections", &self.rejections)?;
+        map.serialize_entry("warnings", &self.warnings)?;
+        map.serialize_entry("extrapolated_share", &self.extrapolated_share)?;
+        map.end()
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}

@@ -1,0 +1,347 @@
+//! The event loop.
+
+use std::sync::Arc;
+
+use dynosim_router::{Router, WorkerReport};
+use dynosim_spec::{
+    Deployment, PromptSegments, RequestId, Rules, SimDuration, SimTime, WorkerId, WorkerRole, Workload,
+};
+use dynosim_timing::TimingModel;
+
+use crate::arrivals::Arrivals;
+use crate::engine::{Incoming, PoolSetup, Signal};
+use crate::error::SimError;
+use crate::events::{Events, PassEnd, PoolIndex};
+use crate::metrics::{Recorder, Rejection, Report, RequestRecord};
+use crate::pool::Pool;
+use crate::rejection::{output_tokens_on, rejections};
+use crate::rules::{EngineRules, FollowUpStamp};
+
+/// One pool of a run: workers, what they are, how fast they are and who routes to them.
+#[derive(Debug)]
+pub struct PoolPlan {
+    /// Number of workers, at least 1.
+    pub workers: u32,
+    /// Model, GPU and engine settings of each.
+    pub deployment: Deployment,
+    /// KV blocks of each.
+    pub num_gpu_blocks: u32,
+    /// Prices its steps.
+    pub timing: Arc<dyn TimingModel>,
+    /// Routes requests to the workers.
+    pub router: Box<dyn Router>,
+    /// Prompts in blocks of the engine's size.
+    pub prompts: Arc<PromptSegments>,
+}
+
+/// What a run leaves behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Metrics.
+    pub report: Report,
+    /// The life of each request, indexed by [`RequestId`].
+    pub requests: Vec<RequestRecord>,
+    /// When each token of each request was emitted, if that was asked for.
+    pub token_times: Option<Vec<Vec<SimTime>>>,
+    /// Blocks evicted from all caches.
+    pub evictions: u64,
+}
+
+/// A run over one workload.
+///
+/// At one instant passes end, transfers land and requests arrive, in this order, before idle
+/// workers start passes, prefill pools first and workers by id; this repeats until nothing changes.
+#[derive(Debug)]
+pub struct Simulation<'w> {
+    workload: &'w Workload,
+    rules: EngineRules,
+    /// The aggregated pool, or the prefill and the decode pool.
+    pools: Vec<Pool>,
+    now: SimTime,
+    events: Events,
+    arrivals: Arrivals,
+    recorder: Recorder,
+    rejections: Vec<Rejection>,
+    accepted: Vec<bool>,
+    unfinished: usize,
+    signals: Vec<Signal>,
+}
+
+impl<'w> Simulation<'w> {
+    /// A run of `workload` on one aggregated pool, or on a prefill pool and a decode pool.
+    ///
+    /// # Errors
+    /// If the pools' roles are not one of these two shapes, a pool has no workers, or every
+    /// request is rejected.
+    pub fn new(workload: &'w Workload, rules: Rules, pools: Vec<PoolPlan>) -> Result<Self, SimError> {
+        let roles: Vec<WorkerRole> = pools.iter().map(|plan| plan.deployment.engine.role).collect();
+        if roles != [WorkerRole::Aggregated] && roles != [WorkerRole::Prefill, WorkerRole::Decode] {
+            let message = format!("pools must be one aggregated, or one prefill and one decode pool, got {roles:?}");
+            return Err(SimError::Setup(message));
+        }
+        if let Some(plan) = pools.iter().find(|plan| plan.workers == 0 || plan.num_gpu_blocks == 0) {
+            let message = format!(
+                "the {:?} pool has no workers or no KV blocks",
+                plan.deployment.engine.role
+            );
+            return Err(SimError::Setup(message));
+        }
+        let rules = EngineRules::of(rules);
+        let pools: Vec<Pool> = pools.into_iter().map(|plan| pool(plan, rules)).collect();
+        let setups: Vec<&PoolSetup> = pools.iter().map(|pool| &pool.setup).collect();
+        let rejections = rejections(workload, &setups);
+        let mut accepted = vec![true; workload.requests().len()];
+        for rejection in &rejections {
+            accepted[rejection.request as usize] = false;
+        }
+        if let Some(first) = rejections.first().filter(|_| rejections.len() == accepted.len()) {
+            return Err(SimError::AllRejected {
+                reason: first.reason.clone(),
+            });
+        }
+        Ok(Self {
+            workload,
+            rules,
+            now: SimTime::ZERO,
+            events: Events::default(),
+            arrivals: Arrivals::new(workload, |id| accepted[id.index()]),
+            recorder: Recorder::new(accepted.len(), false),
+            unfinished: accepted.len() - rejections.len(),
+            rejections,
+            accepted,
+            signals: Vec::new(),
+            pools,
+        })
+    }
+
+    /// Keeps the time of every token, for [`Outcome::token_times`]; costs memory.
+    #[must_use]
+    pub fn keep_token_times(mut self) -> Self {
+        self.recorder = Recorder::new(self.accepted.len(), true);
+        self
+    }
+
+    /// Runs to the end. `warnings` go into the report.
+    ///
+    /// # Errors
+    /// If a worker makes no progress, a router never releases requests or names a worker that does
+    /// not exist, or the timing model returns something that is not a time.
+    pub fn run(mut self, warnings: Vec<String>) -> Result<Outcome, SimError> {
+        loop {
+            self.settle()?;
+            let Some(next) = self.next_time() else { break };
+            self.now = next;
+        }
+        if self.unfinished > 0 {
+            return Err(self.never_released());
+        }
+        let evictions = self.pools.iter().map(Pool::evictions).sum();
+        let report = Report::new(self.workload, &mut self.recorder, self.rejections, warnings);
+        let (requests, token_times) = self.recorder.into_parts();
+        Ok(Outcome {
+            report,
+            requests,
+            token_times,
+            evictions,
+        })
+    }
+
+    fn next_time(&self) -> Option<SimTime> {
+        let arrival = if self.arrivals_wait_for_pass_end() {
+            None
+        } else {
+            self.arrivals.next_time()
+        };
+        let next = self.events.next_time().into_iter().chain(arrival).min();
+        debug_assert!(next.is_none_or(|next| next >= self.now), "the clock never goes back");
+        next
+    }
+
+    /// Lets everything happen that happens at this instant.
+    fn settle(&mut self) -> Result<(), SimError> {
+        loop {
+            let mut changed = false;
+            while let Some(end) = self.events.pop_pass_end(self.now) {
+                self.on_pass_end(end)?;
+                changed = true;
+            }
+            while let Some(request) = self.events.pop_transfer_end(self.now) {
+                self.on_transfer_end(request)?;
+                changed = true;
+            }
+            changed |= self.let_arrivals_in()?;
+            for pool in 0..self.pools.len() {
+                changed |= self.start_passes(pool)?;
+            }
+            if !changed {
+                return Ok(());
+            }
+        }
+    }
+
+    fn let_arrivals_in(&mut self) -> Result<bool, SimError> {
+        let mut changed = false;
+        while !self.arrivals_wait_for_pass_end() {
+            let Some((request, arrival)) = self.arrivals.pop(self.now) else {
+                break;
+            };
+            self.recorder.arrived(request, arrival);
+            self.send(0, request)?;
+            changed = true;
+        }
+        Ok(changed)
+    }
+
+    /// Whether arrivals are looked at between the passes of a single worker only.
+    fn arrivals_wait_for_pass_end(&self) -> bool {
+        self.rules.follow_up_stamp == FollowUpStamp::AtPassEnd
+            && self.arrivals.is_closed_loop()
+            && self.pools[0].is_single_aggregated_vllm()
+            && self.pools[0].is_in_pass()
+    }
+
+    fn start_passes(&mut self, pool: PoolIndex) -> Result<bool, SimError> {
+        let mut changed = false;
+        while let Some((worker, duration)) = self.pools[pool].start_pass(self.now, &mut self.recorder)? {
+            let end = PassEnd {
+                time: self.now + duration,
+                started: self.now,
+                pool,
+                worker,
+            };
+            if duration == SimDuration::ZERO {
+                self.on_pass_end(end)?;
+            } else {
+                self.events.plan_pass_end(end);
+            }
+            changed = true;
+        }
+        Ok(changed)
+    }
+
+    fn on_pass_end(&mut self, end: PassEnd) -> Result<(), SimError> {
+        let mut signals = std::mem::take(&mut self.signals);
+        let pool = &mut self.pools[end.pool];
+        pool.end_pass(self.now, end.worker, &mut signals);
+        for signal in signals.drain(..) {
+            self.on_signal(end, signal)?;
+        }
+        self.signals = signals;
+        Ok(())
+    }
+
+    fn on_signal(&mut self, end: PassEnd, signal: Signal) -> Result<(), SimError> {
+        let worker = end.worker;
+        match (self.pools[end.pool].setup.config.role, signal) {
+            (WorkerRole::Aggregated, Signal::FirstToken(request)) => {
+                self.tell_router(end.pool, WorkerReport::PrefillDone { worker, request })
+            }
+            (WorkerRole::Prefill, Signal::Completed(request)) => {
+                self.tell_router(end.pool, WorkerReport::PrefillDone { worker, request })?;
+                self.tell_router(end.pool, WorkerReport::Finished { worker, request })?;
+                self.on_prompt_done(request)
+            }
+            (WorkerRole::Aggregated | WorkerRole::Decode, Signal::Completed(request)) => {
+                self.on_completion(request);
+                self.tell_router(end.pool, WorkerReport::Finished { worker, request })
+            }
+            // A prefill worker generates one token only; a decode pool's router has no prefills.
+            (WorkerRole::Prefill | WorkerRole::Decode, Signal::FirstToken(_)) => Ok(()),
+        }
+    }
+
+    fn on_completion(&mut self, request: RequestId) {
+        self.unfinished -= 1;
+        self.arrivals.left_flight();
+        if let Some(next) = self
+            .workload
+            .next_turn(request)
+            .filter(|next| self.accepted[next.index()])
+        {
+            let think_time = self.workload.request(next).delay;
+            self.arrivals.follow_up(next, self.now + think_time);
+        }
+    }
+
+    /// A prefill worker is done with a request: its KV goes to the decode pool.
+    fn on_prompt_done(&mut self, request: RequestId) -> Result<(), SimError> {
+        let input_tokens = self.workload.request(request).input_tokens;
+        let delay = self.pools[0].transfer_time(input_tokens);
+        if delay == SimDuration::ZERO {
+            return self.send(1, request);
+        }
+        if !self.rules.transfers_in_flight {
+            self.arrivals.left_flight();
+        }
+        self.events.plan_transfer_end(self.now + delay, request);
+        Ok(())
+    }
+
+    fn on_transfer_end(&mut self, request: RequestId) -> Result<(), SimError> {
+        if !self.rules.transfers_in_flight {
+            self.arrivals.rejoined_flight();
+        }
+        self.send(1, request)
+    }
+
+    fn tell_router(&mut self, pool: PoolIndex, report: WorkerReport) -> Result<(), SimError> {
+        self.pools[pool].report(self.now, report);
+        while let Some((request, worker_id)) = self.pools[pool].released(self.now) {
+            self.dispatch(pool, request, worker_id)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, pool: PoolIndex, request: RequestId) -> Result<(), SimError> {
+        let incoming = self.incoming(pool, request);
+        match self.pools[pool].route(self.now, incoming) {
+            Some(worker_id) => self.dispatch(pool, request, worker_id),
+            None => Ok(()),
+        }
+    }
+
+    fn dispatch(&mut self, pool: PoolIndex, request: RequestId, worker_id: WorkerId) -> Result<(), SimError> {
+        let role = self.pools[pool].setup.config.role;
+        if role != WorkerRole::Decode {
+            self.recorder.sent_to_prefill(request, worker_id);
+        }
+        if role != WorkerRole::Prefill {
+            self.recorder.sent_to_decode(request, worker_id);
+        }
+        let incoming = self.incoming(pool, request);
+        self.pools[pool].enqueue(worker_id, incoming)
+    }
+
+    fn incoming(&self, pool: PoolIndex, request: RequestId) -> Incoming {
+        let shape = self.workload.request(request);
+        Incoming {
+            request,
+            input_tokens: shape.input_tokens,
+            output_tokens: output_tokens_on(&self.pools[pool].setup, shape.output_tokens),
+        }
+    }
+
+    fn never_released(self) -> SimError {
+        let waiting = self.recorder.into_parts().0;
+        let first = waiting
+            .iter()
+            .zip(self.workload.requests())
+            .position(|(record, request)| record.output_tokens < request.output_tokens);
+        SimError::NeverReleased {
+            pool: self.pools[0].setup.name(),
+            waiting: self.unfinished,
+            request: u32::try_from(first.unwrap_or(0)).expect("requests are indexed by u32"),
+        }
+    }
+}
+
+fn pool(plan: PoolPlan, rules: EngineRules) -> Pool {
+    let setup = PoolSetup {
+        config: plan.deployment.engine,
+        num_gpu_blocks: plan.num_gpu_blocks,
+        timing: plan.timing,
+        rules,
+        prompts: plan.prompts,
+    };
+    Pool::new(setup, plan.workers, plan.router)
+}

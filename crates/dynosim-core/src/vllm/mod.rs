@@ -1,0 +1,9 @@
+//! The vLLM-style engine: block-granular KV cache, running requests first, chunked prefill,
+//! preemption by recomputation.
+
+mod emission;
+mod engine;
+mod scheduling;
+mod sequence;
+
+pub(crate) use engine::VllmEngine;

@@ -125,3 +125,15 @@ pub struct SglangConfig {
     /// How much output room is reserved, 0 to 1.
     pub schedule_conservativeness: f64,
 }
+
+impl Default for SglangConfig {
+    fn default() -> Self {
+        Self {
+            schedule_policy: SchedulePolicy::Fifo,
+            max_prefill_tokens: 16_384,
+            chunked_prefill_size: 8192,
+            clip_max_new_tokens: 4096,
+            schedule_conservativeness: 1.0,
+        }
+    }
+}

@@ -5,22 +5,29 @@
 
 mod deployment;
 mod engine;
+mod engine_args;
 mod gpu;
 mod ids;
 mod model;
 mod prompt_segments;
 mod router;
+mod spec;
 mod units;
 mod workload;
 mod workload_spec;
 
 pub use deployment::Deployment;
 pub use engine::{Backend, EngineConfig, PreemptionMode, QueuePolicy, Rules, SchedulePolicy, SglangConfig, WorkerRole};
+pub use engine_args::{EngineArgs, Limit, SglangArgs};
 pub use gpu::GpuSpec;
 pub use ids::{RequestId, SegmentId, WorkerId};
 pub use model::{ModelSpec, WeightFormat};
 pub use prompt_segments::PromptSegments;
 pub use router::{RouterMode, RouterSettings};
+pub use spec::{
+    EngineSpec, HardwareSpec, KvRouterConfig, Objective, ReplayOptimizeSpec, RunRouterSpec, RunSpec, SearchSpec,
+    SlaBound, SlaSpec, SweepRouterMode, SweepRouterSpec, TimingKind, TimingSpec, Topology,
+};
 pub use units::{BlockSize, SimDuration, SimTime};
 pub use workload::{Admission, PromptPaths, Request, Workload, WorkloadBuilder};
 pub use workload_spec::{SyntheticLoad, SyntheticWorkload, TraceFormat, TraceWorkload, WorkloadSpec};

@@ -162,6 +162,11 @@ impl fmt::Display for SimDuration {
 pub struct BlockSize(NonZeroU32);
 
 impl BlockSize {
+    /// One token per block, the page size of the SGLang-style engine by default.
+    pub(crate) const ONE: Self = Self(NonZeroU32::MIN);
+    /// The block size of the vLLM-style engine by default.
+    pub(crate) const VLLM_DEFAULT: Self = Self(NonZeroU32::MIN.saturating_add(63));
+
     /// A block of `tokens` tokens; `None` for zero.
     pub const fn new(tokens: u32) -> Option<Self> {
         match NonZeroU32::new(tokens) {

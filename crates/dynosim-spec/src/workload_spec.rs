@@ -41,6 +41,24 @@ pub struct SyntheticWorkload {
     pub arrival_speedup_ratio: f64,
 }
 
+impl SyntheticWorkload {
+    /// Requests of one turn each, without shared prefixes.
+    pub fn new(isl: u32, osl: u32, request_count: u32, load: SyntheticLoad) -> Self {
+        Self {
+            isl,
+            osl,
+            request_count,
+            load,
+            shared_prefix_ratio: 0.0,
+            num_prefix_groups: 0,
+            turns_per_session: 1,
+            inter_turn_delay_ms: 0.0,
+            arrival_seed: 42,
+            arrival_speedup_ratio: 1.0,
+        }
+    }
+}
+
 /// When the requests of a synthetic workload arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -72,6 +90,21 @@ pub struct TraceWorkload {
     pub trace_shared_prefix_ratio: f64,
     /// Agentic traces: distinct shared prefixes.
     pub trace_num_prefix_groups: u32,
+}
+
+impl TraceWorkload {
+    /// A Mooncake trace replayed by its timestamps, 512 tokens per content id.
+    pub fn new(trace_file: impl Into<PathBuf>) -> Self {
+        Self {
+            trace_file: trace_file.into(),
+            trace_format: TraceFormat::Mooncake,
+            trace_block_size: 512,
+            arrival_speedup_ratio: 1.0,
+            trace_replay_concurrency: None,
+            trace_shared_prefix_ratio: 0.0,
+            trace_num_prefix_groups: 0,
+        }
+    }
 }
 
 /// Format of a trace file.

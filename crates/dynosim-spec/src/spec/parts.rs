@@ -1,0 +1,60 @@
+//! Small objects that both documents contain.
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::Backend;
+
+/// The GPUs: the `hardware` object of a spec.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HardwareSpec {
+    /// GPU system, for example `h200_sxm` (see `GpuSpec::find`).
+    pub system: String,
+    /// GPUs that a candidate of a sweep may use, at least 1; a single run does not need it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_gpus: Option<u32>,
+}
+
+impl HardwareSpec {
+    /// This GPU system, without a budget.
+    pub fn new(system: impl Into<String>) -> Self {
+        Self {
+            system: system.into(),
+            total_gpus: None,
+        }
+    }
+}
+
+/// Where step times come from: the `timing` object of a spec.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TimingSpec {
+    /// Kind of timing model.
+    pub provider: TimingKind,
+    /// Engine version whose measurements are meant; only tables have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine_version: Option<String>,
+}
+
+impl TimingSpec {
+    /// The engine version, with the default of the backend filled in: 0.14.0 for vLLM, 0.5.6.post2 for SGLang.
+    pub fn engine_version(&self, backend: Backend) -> &str {
+        self.engine_version.as_deref().unwrap_or(match backend {
+            Backend::Vllm => "0.14.0",
+            Backend::Sglang => "0.5.6.post2",
+        })
+    }
+}
+
+/// Kind of timing model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TimingKind {
+    /// Interpolates measured operator tables.
+    #[default]
+    Table,
+    /// Peak rates of the GPU with calibrated efficiencies.
+    Roofline,
+    /// The reference's fitted polynomials, for one model and GPU.
+    Polynomial,
+}

@@ -1,0 +1,59 @@
+//! Latency bounds.
+
+use serde::Serialize;
+
+/// Upper bounds on latencies in milliseconds; a candidate that exceeds one is infeasible.
+///
+/// A bound that is absent or not above 0 is inactive.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SlaSpec {
+    /// Mean time to first token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttft: Option<f64>,
+    /// Mean time per output token after the first (TPOT, averaged over requests).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub itl: Option<f64>,
+    /// Mean time from arrival to last token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub e2e_latency: Option<f64>,
+    /// 95th percentile of the time to first token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95_ttft: Option<f64>,
+    /// 95th percentile of the time per output token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95_itl: Option<f64>,
+    /// 95th percentile of the time from arrival to last token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95_e2e_latency: Option<f64>,
+}
+
+impl SlaSpec {
+    /// The active bounds, each with its name in the spec and the report key it bounds.
+    pub fn active_bounds(&self) -> impl Iterator<Item = SlaBound> {
+        [
+            ("ttft", "mean_ttft_ms", self.ttft),
+            ("itl", "mean_tpot_ms", self.itl),
+            ("e2eLatency", "mean_e2e_latency_ms", self.e2e_latency),
+            ("p95Ttft", "p95_ttft_ms", self.p95_ttft),
+            ("p95Itl", "p95_tpot_ms", self.p95_itl),
+            ("p95E2eLatency", "p95_e2e_latency_ms", self.p95_e2e_latency),
+        ]
+        .into_iter()
+        .filter_map(|(name, metric, bound)| {
+            let bound_ms = bound.filter(|ms| *ms > 0.0)?;
+            Some(SlaBound { name, metric, bound_ms })
+        })
+    }
+}
+
+/// One active latency bound.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SlaBound {
+    /// Its key in the `sla` object.
+    pub name: &'static str,
+    /// Report key of what it bounds.
+    pub metric: &'static str,
+    /// The bound in milliseconds, above 0.
+    pub bound_ms: f64,
+}

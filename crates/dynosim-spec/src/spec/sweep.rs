@@ -1,0 +1,94 @@
+//! A sweep over deployments.
+
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use super::engine::EngineSpec;
+use super::parts::{HardwareSpec, TimingSpec};
+use super::router::SweepRouterSpec;
+use super::sla::SlaSpec;
+use crate::workload_spec::WorkloadSpec;
+
+/// A sweep: which deployment within a GPU budget serves a load best under latency bounds.
+///
+/// Serialising leaves `max_parallel_evals` out, because results do not depend on it and a written
+/// spec should not depend on the host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplayOptimizeSpec {
+    /// Model and engine settings.
+    pub engine: EngineSpec,
+    /// The GPU and the budget, which must be given.
+    pub hardware: HardwareSpec,
+    /// The load.
+    pub workload: WorkloadSpec,
+    /// Latency bounds.
+    pub sla: SlaSpec,
+    /// Routers to try.
+    pub router: SweepRouterSpec,
+    /// What the best deployment is best at.
+    pub objective: Objective,
+    /// Simulations run at the same time, at least 1; see [`parallel_evals`](Self::parallel_evals).
+    #[serde(skip)]
+    pub max_parallel_evals: Option<u32>,
+    /// Where step times come from.
+    pub timing: TimingSpec,
+    /// How widely to search.
+    pub search: SearchSpec,
+    /// Seed of router ties and router temperature.
+    pub seed: u64,
+}
+
+impl ReplayOptimizeSpec {
+    /// A sweep over a budget of `hardware.total_gpus` without latency bounds; everything else is default.
+    pub fn new(engine: EngineSpec, hardware: HardwareSpec, workload: WorkloadSpec) -> Self {
+        Self {
+            engine,
+            hardware,
+            workload,
+            sla: SlaSpec::default(),
+            router: SweepRouterSpec::default(),
+            objective: Objective::default(),
+            max_parallel_evals: None,
+            timing: TimingSpec::default(),
+            search: SearchSpec::default(),
+            seed: 0,
+        }
+    }
+
+    /// Simulations run at the same time: as asked for, else one per core of this host and at most 8.
+    pub fn parallel_evals(&self) -> usize {
+        match self.max_parallel_evals {
+            Some(most) => usize::try_from(most).unwrap_or(usize::MAX).max(1),
+            None => thread::available_parallelism().map_or(1, |cores| cores.get().min(8)),
+        }
+    }
+}
+
+/// What the best deployment is best at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Objective {
+    /// Output tokens per second, the more the better.
+    #[default]
+    Throughput,
+    /// Mean time to first token, the shorter the better.
+    MeanTtft,
+    /// Mean time from arrival to last token, the shorter the better.
+    MeanE2eLatency,
+}
+
+/// How widely a sweep searches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SearchSpec {
+    /// Best tensor-parallel shapes whose worker splits are evaluated in each round, at least 1.
+    pub beam: u32,
+}
+
+impl Default for SearchSpec {
+    fn default() -> Self {
+        Self { beam: 3 }
+    }
+}

@@ -9,6 +9,7 @@ mod gpu;
 mod ids;
 mod load;
 mod model;
+mod prompt_interner;
 mod prompt_segments;
 mod random;
 mod router;

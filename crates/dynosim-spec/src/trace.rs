@@ -1,6 +1,7 @@
 //! Workloads replayed from trace files.
 
 mod agentic;
+mod agentic_row;
 mod lines;
 mod mooncake;
 mod mooncake_row;

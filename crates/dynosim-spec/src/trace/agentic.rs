@@ -6,11 +6,9 @@
 
 use std::io::BufRead;
 
-use serde::Deserialize;
-
+use super::agentic_row::{AgenticSession, ToolCall};
 use super::lines::Lines;
 use super::row_error::TraceRowError;
-use super::row_fields::{FieldKind, parse_row};
 use crate::synthetic::shared_blocks;
 use crate::units::{BlockSize, SimDuration};
 use crate::workload::{Admission, Request, Workload, WorkloadBuilder};
@@ -19,39 +17,6 @@ use crate::workload_error::{MAX_REQUESTS, WorkloadError};
 /// Content blocks that all prompts together may have: they are made up here, so that a small
 /// file could ask for any number.
 const MAX_BLOCKS: u64 = 1 << 27;
-
-const FIELDS: [(&str, FieldKind); 6] = [
-    ("num_turns", FieldKind::Count),
-    ("input_prompt_length", FieldKind::Count),
-    ("assistant_response_length", FieldKind::Counts),
-    ("tool_call_output_length", FieldKind::Counts),
-    ("tool_call_latency", FieldKind::Numbers),
-    ("final_assistant_response_length", FieldKind::Count),
-];
-
-#[derive(Debug, Deserialize)]
-struct RawSession {
-    num_turns: Option<u32>,
-    input_prompt_length: Option<u32>,
-    assistant_response_length: Option<Vec<u32>>,
-    tool_call_output_length: Option<Vec<u32>>,
-    /// Seconds.
-    tool_call_latency: Option<Vec<f64>>,
-    final_assistant_response_length: Option<u32>,
-}
-
-/// A session as the trace states it.
-struct AgenticSession {
-    first_prompt_tokens: u32,
-    tool_calls: Vec<ToolCall>,
-    final_output_tokens: u32,
-}
-
-struct ToolCall {
-    output_tokens: u32,
-    tool_tokens: u32,
-    latency: SimDuration,
-}
 
 /// How the first prompts of sessions overlap.
 #[derive(Debug, Clone, Copy)]
@@ -110,10 +75,12 @@ impl Sessions {
         let shared = group.map_or(0, |_| {
             shared_blocks(self.block_size, session.first_prompt_tokens, ratio)
         });
-        // Content is told apart by all that precedes it as well, so one id per group and one
-        // per session are enough.
-        let group_id = group.unwrap_or(0);
-        let session_id = u64::from(groups) + u64::from(self.count);
+        let first_private_id = self.blocks;
+        let content = |block: u32| match group {
+            // Blocks of a prefix differ by what precedes them, so one id per group is enough.
+            Some(group) if block < shared => u64::MAX - group,
+            _ => first_private_id + u64::from(block),
+        };
         let mut input_tokens = session.first_prompt_tokens;
         let mut delay = SimDuration::ZERO;
         for turn in 0_u32.. {
@@ -134,7 +101,6 @@ impl Sessions {
                 output_tokens: call.map_or(session.final_output_tokens, |call| call.output_tokens),
                 delay,
             };
-            let content = |block| if block < shared { group_id } else { session_id };
             self.builder.push(request, (0..blocks).map(content));
             let Some(call) = call else { break };
             input_tokens = longer_prompt(input_tokens, call)?;
@@ -148,68 +114,4 @@ impl Sessions {
 fn longer_prompt(prompt_tokens: u32, call: &ToolCall) -> Result<u32, TraceRowError> {
     let tokens = u64::from(prompt_tokens) + u64::from(call.output_tokens) + u64::from(call.tool_tokens);
     u32::try_from(tokens).map_err(|_| TraceRowError::PromptTooLong { tokens })
-}
-
-impl AgenticSession {
-    /// Reads one line.
-    fn parse(line: &str) -> Result<Self, TraceRowError> {
-        let raw: RawSession = parse_row(line, &FIELDS)?;
-        let num_turns = needed("num_turns", raw.num_turns)?;
-        let first_prompt_tokens = needed("input_prompt_length", raw.input_prompt_length)?;
-        if first_prompt_tokens == 0 {
-            return Err(TraceRowError::EmptyPrompt {
-                field: "input_prompt_length",
-                value: "0",
-            });
-        }
-        let answers = list("assistant_response_length", raw.assistant_response_length, num_turns)?;
-        let tool_outputs = list("tool_call_output_length", raw.tool_call_output_length, num_turns)?;
-        let latencies = list("tool_call_latency", raw.tool_call_latency, num_turns)?;
-        let tool_calls = answers.into_iter().zip(tool_outputs).zip(latencies).enumerate();
-        Ok(Self {
-            first_prompt_tokens,
-            tool_calls: tool_calls
-                .map(|(index, ((output_tokens, tool_tokens), latency))| {
-                    Ok(ToolCall {
-                        output_tokens,
-                        tool_tokens,
-                        latency: latency_span(index, latency)?,
-                    })
-                })
-                .collect::<Result<_, TraceRowError>>()?,
-            final_output_tokens: needed("final_assistant_response_length", raw.final_assistant_response_length)?,
-        })
-    }
-}
-
-fn needed<T>(field: &'static str, value: Option<T>) -> Result<T, TraceRowError> {
-    value.ok_or(TraceRowError::Missing { field })
-}
-
-fn list<T>(field: &'static str, value: Option<Vec<T>>, num_turns: u32) -> Result<Vec<T>, TraceRowError> {
-    let list = needed(field, value)?;
-    let length = list.len();
-    if length == num_turns as usize {
-        return Ok(list);
-    }
-    Err(TraceRowError::ListLength {
-        field,
-        length,
-        num_turns,
-    })
-}
-
-fn latency_span(index: usize, seconds: f64) -> Result<SimDuration, TraceRowError> {
-    if seconds < 0.0 {
-        return Err(TraceRowError::Value {
-            field: format!("tool_call_latency[{index}]"),
-            value: seconds.to_string(),
-            expected: "a number of seconds from 0",
-        });
-    }
-    let value = seconds * 1000.0;
-    SimDuration::from_ms(value).ok_or(TraceRowError::BeyondClock {
-        field: "tool_call_latency",
-        value,
-    })
 }

@@ -11,6 +11,9 @@ use crate::units::{BlockSize, SimDuration};
 use crate::workload::{Admission, Request, Workload, WorkloadBuilder};
 use crate::workload_error::{MAX_REQUESTS, WorkloadError};
 
+/// Content ids that a trace may have, so that every one of them can get a node.
+const MAX_IDS: u64 = 1 << 31;
+
 /// Reads a whole trace; `speedup` divides all times.
 pub(super) fn read<R: BufRead>(
     mut lines: Lines<'_, R>,
@@ -19,7 +22,7 @@ pub(super) fn read<R: BufRead>(
     speedup: f64,
 ) -> Result<Workload, WorkloadError> {
     let path = lines.path();
-    let mut trace = Trace::new(admission);
+    let mut trace = Trace::new(block_size, admission);
     while let Some((line, text)) = lines.next_row()? {
         let row = MooncakeRow::parse(text, block_size);
         row.and_then(|row| trace.add(line, row))
@@ -28,11 +31,12 @@ pub(super) fn read<R: BufRead>(
             return Err(WorkloadError::TooManyRequests);
         }
     }
-    trace.into_workload(path, block_size, speedup)
+    trace.into_workload(path, speedup)
 }
 
 /// The rows read so far.
 struct Trace {
+    block_size: BlockSize,
     admission: Admission,
     requests: Vec<TraceRequest>,
     ids: Vec<u64>,
@@ -60,8 +64,9 @@ struct Session {
 }
 
 impl Trace {
-    fn new(admission: Admission) -> Self {
+    fn new(block_size: BlockSize, admission: Admission) -> Self {
         Self {
+            block_size,
             admission,
             requests: Vec::new(),
             ids: Vec::new(),
@@ -83,6 +88,12 @@ impl Trace {
         };
         let first_id = self.ids.len();
         self.ids.extend_from_slice(&row.hash_ids);
+        if self.ids.len() as u64 > MAX_IDS {
+            return Err(TraceRowError::TooManyBlocks {
+                max: MAX_IDS,
+                block_tokens: self.block_size.tokens(),
+            });
+        }
         self.requests.push(TraceRequest {
             session: index,
             turn: session.turns,
@@ -108,14 +119,14 @@ impl Trace {
         session
     }
 
-    fn into_workload(mut self, path: &str, block_size: BlockSize, speedup: f64) -> Result<Workload, WorkloadError> {
+    fn into_workload(mut self, path: &str, speedup: f64) -> Result<Workload, WorkloadError> {
         // The sort is stable: turns keep the order of the file.
         self.requests.sort_by_key(|request| request.session);
         let first_turns = self.requests.iter().filter(|request| request.turn == 0);
         let Some(start_ms) = first_turns.map(|request| request.time_ms).reduce(f64::min) else {
             return Err(WorkloadError::Empty { path: path.to_owned() });
         };
-        let mut builder = WorkloadBuilder::new(block_size);
+        let mut builder = WorkloadBuilder::new(self.block_size);
         for request in &self.requests {
             let (field, time_ms) = match request.turn {
                 0 => ("timestamp", request.time_ms - start_ms),

@@ -32,7 +32,7 @@ pub(super) struct MooncakeRow {
     pub(super) delay: Option<f64>,
     /// Session it belongs to; without one it stands alone.
     pub(super) session_id: Option<String>,
-    /// Content of the prompt.
+    /// Content of the prompt, as far as it goes.
     pub(super) hash_ids: Vec<u64>,
 }
 
@@ -54,10 +54,12 @@ impl MooncakeRow {
     /// Reads one line.
     pub(super) fn parse(line: &str, block_size: BlockSize) -> Result<Self, TraceRowError> {
         let raw: RawRow = parse_row(line, &FIELDS)?;
-        let hash_ids = raw.hash_ids.ok_or(TraceRowError::Missing { field: "hash_ids" })?;
+        let mut hash_ids = raw.hash_ids.ok_or(TraceRowError::Missing { field: "hash_ids" })?;
         let given = either(("input_length", raw.input_length), ("input_tokens", raw.input_tokens))?;
+        let input_tokens = input_tokens(given, hash_ids.len(), block_size)?;
+        hash_ids.truncate(block_size.blocks_for(input_tokens) as usize);
         Ok(Self {
-            input_tokens: input_tokens(given, hash_ids.len(), block_size)?,
+            input_tokens,
             output_tokens: either(
                 ("output_length", raw.output_length),
                 ("output_tokens", raw.output_tokens),

@@ -8,8 +8,8 @@ use crate::workload_error::WorkloadError;
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum TraceRowError {
-    /// The line is no JSON object.
-    #[error("not a JSON object: {message}; every line of a trace is one")]
+    /// The line is no JSON object, or one with a doubled key.
+    #[error("not readable as a JSON object: {message}; every line of a trace is one")]
     NotAnObject {
         /// What the JSON reader says.
         message: String,

@@ -8,12 +8,19 @@ mod engine;
 mod engine_args;
 mod gpu;
 mod ids;
+mod load;
 mod model;
+mod prompt_interner;
 mod prompt_segments;
+mod random;
 mod router;
 mod spec;
+mod synthetic;
+mod trace;
 mod units;
 mod workload;
+mod workload_checks;
+mod workload_error;
 mod workload_spec;
 
 pub use deployment::Deployment;
@@ -28,6 +35,8 @@ pub use spec::{
     EngineSpec, HardwareSpec, KvRouterConfig, Objective, ReplayOptimizeSpec, RunRouterSpec, RunSpec, SearchSpec,
     SlaBound, SlaSpec, SweepRouterMode, SweepRouterSpec, TimingKind, TimingSpec, Topology,
 };
+pub use trace::{TraceRowError, read_trace};
 pub use units::{BlockSize, SimDuration, SimTime};
 pub use workload::{Admission, PromptPaths, Request, Workload, WorkloadBuilder};
+pub use workload_error::WorkloadError;
 pub use workload_spec::{SyntheticLoad, SyntheticWorkload, TraceFormat, TraceWorkload, WorkloadSpec};

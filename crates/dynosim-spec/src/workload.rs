@@ -1,8 +1,7 @@
 //! A workload made concrete: every request with its lengths, its arrival and its prompt.
 
-use rustc_hash::FxHashMap;
-
 use crate::ids::RequestId;
+use crate::prompt_interner::PromptInterner;
 use crate::units::{BlockSize, SimDuration};
 
 /// One request of a workload.
@@ -127,7 +126,7 @@ impl PromptPaths {
 pub struct WorkloadBuilder {
     requests: Vec<Request>,
     prompts: PromptPaths,
-    interned: FxHashMap<(u32, u64), u32>,
+    interner: PromptInterner,
 }
 
 impl WorkloadBuilder {
@@ -141,7 +140,7 @@ impl WorkloadBuilder {
                 ends: Vec::new(),
                 node_count: 0,
             },
-            interned: FxHashMap::default(),
+            interner: PromptInterner::default(),
         }
     }
 
@@ -152,13 +151,9 @@ impl WorkloadBuilder {
     /// must be added one after the other.
     pub fn push(&mut self, request: Request, content_ids: impl IntoIterator<Item = u64>) {
         let blocks = self.prompts.content_block.blocks_for(request.input_tokens) as usize;
-        let mut parent = u32::MAX;
+        let mut parent = PromptInterner::ROOT;
         for id in content_ids.into_iter().take(blocks) {
-            let next = self.prompts.node_count;
-            let node = *self.interned.entry((parent, id)).or_insert(next);
-            if node == next {
-                self.prompts.node_count += 1;
-            }
+            let node = self.interner.node(parent, id);
             self.prompts.nodes.push(node);
             parent = node;
         }
@@ -171,7 +166,10 @@ impl WorkloadBuilder {
         Workload {
             requests: self.requests,
             admission,
-            prompts: self.prompts,
+            prompts: PromptPaths {
+                node_count: self.interner.node_count(),
+                ..self.prompts
+            },
         }
     }
 }

@@ -37,3 +37,47 @@ impl CostFunction {
         self.prefill_load_scale * uncached_blocks + active_blocks as f64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(settings: &RouterSettings, block_tokens: u32, load: (u64, u32, u64), expected: f64) {
+        let block_size = BlockSize::new(block_tokens).expect("not zero");
+        let (prefill_tokens, overlap_blocks, active_blocks) = load;
+        let cost = CostFunction::new(settings, block_size).cost(prefill_tokens, overlap_blocks, active_blocks);
+        assert_eq!(cost.to_bits(), expected.to_bits(), "{cost} is not {expected}");
+    }
+
+    fn weighing(overlap_score_credit: f64, prefill_load_scale: f64) -> RouterSettings {
+        RouterSettings {
+            overlap_score_credit,
+            prefill_load_scale,
+            ..RouterSettings::default()
+        }
+    }
+
+    #[test]
+    fn scale_comes_after_credit() {
+        check(&weighing(1.0, 2.0), 16, (64, 2, 3), 7.0);
+        check(&weighing(1.0, 2.0), 16, (64, 0, 0), 8.0);
+        check(&weighing(0.5, 2.0), 4, (18, 4, 4), 9.0);
+    }
+
+    #[test]
+    fn started_blocks_count_in_part() {
+        check(&weighing(1.0, 1.0), 4, (3, 0, 0), 0.75);
+        check(&weighing(1.0, 1.0), 6, (7, 0, 1), 7.0 / 6.0 + 1.0);
+    }
+
+    #[test]
+    fn credit_never_turns_into_debt() {
+        check(&weighing(2.0, 1.0), 4, (16, 3, 4), 4.0);
+        let untracked = RouterSettings {
+            router_track_prefill_tokens: false,
+            ..weighing(1.0, 1.0)
+        };
+        check(&untracked, 4, (16, 4, 4), 4.0);
+    }
+}

@@ -176,3 +176,6 @@ impl Router for KvOverlap {
         self.wants_kv_events
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,3 +29,21 @@ impl Router for RoundRobin {
         Some(worker)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dynosim_spec::RequestId;
+
+    use super::*;
+
+    #[test]
+    fn workers_take_turns() {
+        let mut router = RoundRobin::new(3);
+        let query = RouteQuery::new(RequestId::new(0), 16, &[]);
+        let chosen: Vec<u32> = (0..5)
+            .filter_map(|_| router.route(SimTime::ZERO, &query))
+            .map(WorkerId::get)
+            .collect();
+        assert_eq!(chosen, [0, 1, 2, 0, 1]);
+    }
+}

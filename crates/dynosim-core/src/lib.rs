@@ -9,6 +9,7 @@ mod metrics;
 mod pool;
 mod rejection;
 mod rules;
+mod scenario;
 mod sglang;
 mod simulation;
 mod vllm;
@@ -16,4 +17,5 @@ mod worker_set;
 
 pub use error::SimError;
 pub use metrics::{Distribution, Rejection, Report, RequestRecord};
+pub use scenario::{RouterFactory, Scenario, WorkerShape};
 pub use simulation::{Outcome, PoolPlan, Simulation};

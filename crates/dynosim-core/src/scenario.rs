@@ -1,0 +1,194 @@
+//! Everything that runs over one workload have in common, and how a run is put together from it.
+
+use std::sync::Arc;
+
+use dynosim_router::{Pool, Router};
+use dynosim_spec::{
+    Deployment, EngineSpec, GpuSpec, ModelSpec, PromptSegments, RouterMode, RouterSettings, WeightFormat, WorkerRole,
+    Workload,
+};
+use dynosim_timing::{TimingError, TimingModel, TimingProvider};
+
+use crate::error::SimError;
+use crate::simulation::{PoolPlan, Simulation};
+
+/// Builds the router of a pool from its settings and the seed of the run.
+pub type RouterFactory<'a> = &'a (dyn Fn(&RouterSettings, Pool, u64) -> Box<dyn Router> + Sync);
+
+/// A model, a GPU, engine settings and a workload: what stays the same while topology and router vary.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    engine: EngineSpec,
+    model: Option<Arc<ModelSpec>>,
+    gpu: Arc<GpuSpec>,
+    workload: Arc<Workload>,
+}
+
+impl Scenario {
+    /// Puts the parts together. `model` is `None` if nothing is known about it, which only some
+    /// timing providers tolerate, and only if `num_gpu_blocks` is pinned.
+    pub fn new(engine: EngineSpec, model: Option<ModelSpec>, gpu: GpuSpec, workload: Workload) -> Self {
+        Self {
+            engine,
+            model: model.map(Arc::new),
+            gpu: Arc::new(gpu),
+            workload: Arc::new(workload),
+        }
+    }
+
+    /// The load.
+    pub fn workload(&self) -> &Workload {
+        &self.workload
+    }
+
+    /// Facts about the model, if any are known.
+    pub fn model(&self) -> Option<&ModelSpec> {
+        self.model.as_deref()
+    }
+
+    /// The GPU.
+    pub fn gpu(&self) -> &GpuSpec {
+        &self.gpu
+    }
+
+    /// Model and engine settings.
+    pub fn engine(&self) -> &EngineSpec {
+        &self.engine
+    }
+
+    /// The prompts of the workload in blocks of this role's size.
+    pub fn prompts(&self, role: WorkerRole) -> Arc<PromptSegments> {
+        Arc::new(PromptSegments::new(&self.workload, self.engine.config(role).block_size))
+    }
+
+    /// Binds workers of a role and tensor-parallel size to their step times and KV capacity.
+    ///
+    /// # Errors
+    /// If the provider cannot price such workers, or there is no room for their KV cache.
+    pub fn worker_shape(
+        &self,
+        role: WorkerRole,
+        tp: u32,
+        provider: &dyn TimingProvider,
+    ) -> Result<WorkerShape, SimError> {
+        let deployment = Deployment {
+            model_name: self.engine.model.clone(),
+            model: self.model.clone(),
+            gpu: Arc::clone(&self.gpu),
+            tp,
+            engine: self.engine.config(role),
+        };
+        let timing = provider.bind(&deployment)?;
+        let estimate = estimated_blocks(&deployment, provider);
+        let num_gpu_blocks = match deployment.engine.num_gpu_blocks {
+            Some(pinned) => pinned,
+            None => *estimate.as_ref().map_err(|error| SimError::Setup(error.to_string()))?,
+        };
+        if num_gpu_blocks == 0 {
+            return Err(SimError::Setup(format!(
+                "no room for a single KV block of {} tokens at tp {tp}; use a smaller block_size or a larger tp",
+                deployment.engine.block_size
+            )));
+        }
+        Ok(WorkerShape {
+            estimated_blocks: estimate.ok(),
+            deployment,
+            num_gpu_blocks,
+            timing,
+        })
+    }
+
+    /// A run on pools of these workers: one aggregated pool, or a prefill and a decode pool.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`].
+    pub fn simulation(
+        &self,
+        pools: &[(&WorkerShape, u32)],
+        prompts: &Arc<PromptSegments>,
+        router: &RouterSettings,
+        seed: u64,
+        build_router: RouterFactory<'_>,
+    ) -> Result<Simulation<'_>, SimError> {
+        let plans = pools.iter().map(|&(shape, workers)| {
+            let engine = &shape.deployment.engine;
+            let pool = Pool {
+                role: engine.role,
+                workers,
+                block_size: engine.block_size,
+                max_num_batched_tokens: engine.max_num_batched_tokens,
+                prompts: Arc::clone(prompts),
+            };
+            let mut settings = router.clone();
+            if let Some(policy) = engine.router_queue_policy {
+                settings.router_queue_policy = policy;
+            }
+            PoolPlan {
+                workers,
+                deployment: shape.deployment.clone(),
+                num_gpu_blocks: shape.num_gpu_blocks,
+                timing: Arc::clone(&shape.timing),
+                router: build_router(&settings, pool, seed),
+                prompts: Arc::clone(prompts),
+            }
+        });
+        Simulation::new(&self.workload, self.engine.rules, plans.collect())
+    }
+
+    /// What a user ought to know about running on these workers.
+    pub fn warnings(&self, shapes: &[&WorkerShape], router: RouterMode) -> Vec<String> {
+        let mut warnings: Vec<String> = shapes.iter().filter_map(|shape| shape.capacity_warning()).collect();
+        if self
+            .model()
+            .is_some_and(|model| model.weights == WeightFormat::Fp8PerTensor)
+        {
+            warnings.push(format!(
+                "{} has per-tensor FP8 weights: its matrix products are priced from the table of dynamic FP8 kernels, \
+                 and its KV cache is FP8",
+                self.engine.model
+            ));
+        }
+        if router == RouterMode::KvRouter
+            && shapes
+                .iter()
+                .all(|shape| !shape.deployment.engine.enable_prefix_caching)
+        {
+            warnings.push("prefix caching is off, so the KV router finds no cached prefixes".to_owned());
+        }
+        warnings
+    }
+}
+
+/// Workers of one role and tensor-parallel size, ready to run.
+#[derive(Debug, Clone)]
+pub struct WorkerShape {
+    /// Model, GPU, tensor-parallel size and engine settings.
+    pub deployment: Deployment,
+    /// KV blocks of one worker: as pinned, else as estimated.
+    pub num_gpu_blocks: u32,
+    /// KV blocks that fit by the provider's estimate; `None` if it has none.
+    pub estimated_blocks: Option<u32>,
+    /// Prices steps.
+    pub timing: Arc<dyn TimingModel>,
+}
+
+impl WorkerShape {
+    /// Says that more KV blocks are pinned than fit.
+    pub fn capacity_warning(&self) -> Option<String> {
+        let estimate = self
+            .estimated_blocks
+            .filter(|&estimate| estimate < self.num_gpu_blocks)?;
+        let Deployment { engine, tp, gpu, .. } = &self.deployment;
+        Some(format!(
+            "num_gpu_blocks {} does not fit: a {:?} worker at tp {tp} on {} has room for about {estimate} blocks of {} \
+             tokens; results hold for a GPU with that much more memory",
+            self.num_gpu_blocks, engine.role, gpu.name, engine.block_size
+        ))
+    }
+}
+
+fn estimated_blocks(deployment: &Deployment, provider: &dyn TimingProvider) -> Result<u32, TimingError> {
+    let tokens = provider.kv_capacity_tokens(deployment)?;
+    let blocks = tokens / u64::from(deployment.engine.block_size.tokens());
+    Ok(u32::try_from(blocks).unwrap_or(u32::MAX))
+}

@@ -1,5 +1,7 @@
 //! Engine arguments as given in a spec, and what they mean once every default is filled in.
 
+mod fields;
+
 use serde::{Serialize, Serializer};
 
 use crate::engine::{Backend, EngineConfig, PreemptionMode, QueuePolicy, SchedulePolicy, SglangConfig, WorkerRole};

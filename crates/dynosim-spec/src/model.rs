@@ -1,6 +1,18 @@
 //! Facts about a language model that latency and memory depend on.
 
+mod bundled;
+mod config_json;
+mod weights;
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
 use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::SpecError;
+use crate::nearest::nearest;
 
 /// How the weights of the linear layers are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -8,7 +20,7 @@ use serde::Serialize;
 pub enum WeightFormat {
     /// 16-bit floats, not quantised.
     Bfloat16,
-    /// 8-bit floats with one scale per tensor (static or dynamic activations, `ModelOpt` included).
+    /// 8-bit floats with one scale per tensor or output channel (static or dynamic activations, `ModelOpt` included).
     Fp8PerTensor,
     /// 8-bit floats with one scale per 128 x 128 block.
     Fp8Block,
@@ -40,6 +52,68 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
+    /// The model with a bundled name, or of a Hugging Face checkpoint on disk.
+    ///
+    /// A path leads to a `config.json` or to the folder that holds it; a `hf_quant_config.json` beside it
+    /// is read too. Bundled names come first. Dense models of the architectures `LlamaForCausalLM`,
+    /// `MistralForCausalLM`, `Qwen2ForCausalLM` and `Qwen3ForCausalLM` are supported, with 16-bit or 8-bit
+    /// floating-point weights. A missing `head_dim` is hidden size / heads.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError::UnknownModel`] if neither name nor path exists, [`SpecError::ModelFile`] and
+    /// [`SpecError::ModelSyntax`] if the file cannot be read, [`SpecError::InvalidModel`] if its numbers
+    /// make no sense, [`SpecError::UnsupportedModel`] for everything else, mixtures of experts included.
+    ///
+    /// ```
+    /// use dynosim_spec::{ModelSpec, WeightFormat};
+    ///
+    /// let model = ModelSpec::find("Qwen/Qwen3-32B-FP8")?;
+    /// assert_eq!((model.layers, model.weights), (64, WeightFormat::Fp8Block));
+    /// # Ok::<(), dynosim_spec::SpecError>(())
+    /// ```
+    pub fn find(name_or_path: &str) -> Result<Self, SpecError> {
+        if let Some(text) = bundled::text(name_or_path) {
+            let config = parse(Path::new(name_or_path), text)?;
+            return config_json::read(name_or_path, &config, None);
+        }
+        let path = Path::new(name_or_path);
+        if path.is_dir() {
+            return Self::from_file(name_or_path, &path.join("config.json"));
+        }
+        let looks_like_a_file = path.extension().is_some_and(|extension| extension == "json");
+        if looks_like_a_file || path.is_absolute() || path.is_file() {
+            return Self::from_file(name_or_path, path);
+        }
+        let known = bundled::names();
+        Err(SpecError::UnknownModel {
+            name: name_or_path.to_owned(),
+            nearest: nearest(name_or_path, known.iter().map(String::as_str)).map(str::to_owned),
+            known,
+        })
+    }
+
+    /// Names of the models that are part of the crate; none without the cargo feature `bundled`.
+    pub fn bundled_names() -> Vec<String> {
+        bundled::names()
+    }
+
+    fn from_file(name: &str, path: &Path) -> Result<Self, SpecError> {
+        let unreadable = |path: &Path, source| SpecError::ModelFile {
+            path: path.to_owned(),
+            source,
+        };
+        let text = fs::read_to_string(path).map_err(|source| unreadable(path, source))?;
+        let config = parse(path, &text)?;
+        let side_path = path.with_file_name("hf_quant_config.json");
+        let side_file = match fs::read_to_string(&side_path) {
+            Ok(text) => Some(parse(&side_path, &text)?),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => None,
+            Err(source) => return Err(unreadable(&side_path, source)),
+        };
+        config_json::read(name, &config, side_file.as_ref())
+    }
+
     /// KV heads on each GPU of a tensor-parallel group of `tp`; heads are replicated when there are fewer than GPUs.
     pub const fn kv_heads_per_gpu(&self, tp: u32) -> u32 {
         self.kv_heads.div_ceil(tp)
@@ -49,4 +123,11 @@ impl ModelSpec {
     pub const fn splits_over(&self, tp: u32) -> bool {
         tp != 0 && self.attention_heads.is_multiple_of(tp)
     }
+}
+
+fn parse(path: &Path, text: &str) -> Result<Value, SpecError> {
+    serde_json::from_str(text).map_err(|error| SpecError::ModelSyntax {
+        path: path.to_owned(),
+        message: error.to_string(),
+    })
 }

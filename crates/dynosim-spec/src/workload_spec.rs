@@ -1,8 +1,12 @@
 //! A workload as declared in a spec.
 
+mod fields;
+
 use std::path::PathBuf;
 
 use serde::Serialize;
+
+const DEFAULT_ARRIVAL_SEED: u64 = 42;
 
 /// What a run is loaded with: drawn from numbers, or replayed from a file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -53,7 +57,7 @@ impl SyntheticWorkload {
             num_prefix_groups: 0,
             turns_per_session: 1,
             inter_turn_delay_ms: 0.0,
-            arrival_seed: 42,
+            arrival_seed: DEFAULT_ARRIVAL_SEED,
             arrival_speedup_ratio: 1.0,
         }
     }

@@ -4,6 +4,10 @@ use serde::Serialize;
 
 use crate::engine::{Backend, EngineConfig, Rules, WorkerRole};
 use crate::engine_args::EngineArgs;
+use crate::reader::{OneOf, Presence, Section, Text};
+
+const PREFILL: (&str, &str) = ("prefillEngineArgs", "basePrefillEngineArgs");
+const DECODE: (&str, &str) = ("decodeEngineArgs", "baseDecodeEngineArgs");
 
 /// Model, engine family and engine arguments: the `engine` object of a spec.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,4 +58,73 @@ impl EngineSpec {
         };
         own.unwrap_or(&self.base_engine_args)
     }
+
+    /// Walks the fields.
+    pub(super) fn fields(&mut self, section: &mut Section<'_, '_>, pools: Pools) {
+        section.required("model", &mut self.model, &Text);
+        let backend_known = section.required("backend", &mut self.backend, &OneOf);
+        let backend = backend_known.then_some(self.backend);
+        section.optional("rules", &mut self.rules, &OneOf);
+
+        let base = &mut self.base_engine_args;
+        let mut sizes_known = backend_known;
+        section.object("baseEngineArgs", Presence::Optional, |section| {
+            sizes_known &= base.fields(section, backend, WorkerRole::Aggregated);
+        });
+        let roles = [
+            (PREFILL, &mut self.prefill_engine_args, WorkerRole::Prefill),
+            (DECODE, &mut self.decode_engine_args, WorkerRole::Decode),
+        ];
+        for (key, args, role) in roles {
+            section.optional_object(key, args, EngineArgs::default(), |args, section| {
+                sizes_known &= args.fields(section, backend, role);
+            });
+        }
+        if sizes_known && pools != Pools::Aggregated {
+            self.check_block_sizes(section);
+        }
+        self.warn_about_idle_arguments(section, pools);
+    }
+
+    /// KV blocks travel from prefill to decode workers as they are.
+    fn check_block_sizes(&self, section: &mut Section<'_, '_>) {
+        let [prefill, decode] =
+            [WorkerRole::Prefill, WorkerRole::Decode].map(|role| self.args(role).resolved_block_size(self.backend));
+        if prefill != decode {
+            let message = format!("prefill and decode workers need the same block size, got {prefill} and {decode}");
+            section.violation("", message);
+        }
+    }
+
+    fn warn_about_idle_arguments(&self, section: &mut Section<'_, '_>, pools: Pools) {
+        let roles = [
+            ("prefillEngineArgs", self.prefill_engine_args.is_some()),
+            ("decodeEngineArgs", self.decode_engine_args.is_some()),
+        ];
+        match pools {
+            Pools::Aggregated => {
+                for (key, _) in roles.into_iter().filter(|(_, given)| *given) {
+                    section.warn(key, "has no effect in an aggregated run");
+                }
+            }
+            Pools::Disaggregated if roles.iter().all(|(_, given)| *given) => {
+                if self.base_engine_args != EngineArgs::default() {
+                    let message = "has no effect in a disaggregated run whose roles have arguments of their own";
+                    section.warn("baseEngineArgs", message);
+                }
+            }
+            Pools::Disaggregated | Pools::Any => {}
+        }
+    }
+}
+
+/// Pools that a document may set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pools {
+    /// One pool of aggregated workers.
+    Aggregated,
+    /// A prefill and a decode pool.
+    Disaggregated,
+    /// A sweep may try either.
+    Any,
 }

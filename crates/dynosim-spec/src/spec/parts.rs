@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Backend;
+use crate::reader::{OneOf, Presence, Section, Text, Whole};
 
 /// The GPUs: the `hardware` object of a spec.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,6 +22,33 @@ impl HardwareSpec {
         Self {
             system: system.into(),
             total_gpus: None,
+        }
+    }
+
+    /// The same system with a budget.
+    #[must_use]
+    pub fn with_budget(self, total_gpus: u32) -> Self {
+        Self {
+            total_gpus: Some(total_gpus),
+            ..self
+        }
+    }
+
+    /// Walks the fields of a document that needs a budget, or has no use for one.
+    pub(super) fn fields(&mut self, section: &mut Section<'_, '_>, budget: Presence) {
+        section.required(("system", "gpuSku"), &mut self.system, &Text);
+        let right = section.option("totalGpus", &mut self.total_gpus, &Whole::at_least(1));
+        match budget {
+            Presence::Required if right && self.total_gpus.is_none() => {
+                section.violation("totalGpus", "is missing; must be a whole number of at least 1");
+            }
+            Presence::Optional if self.total_gpus.is_some() => {
+                section.warn(
+                    "totalGpus",
+                    "has no effect in a single run, whose topology says how many GPUs it uses",
+                );
+            }
+            _ => {}
         }
     }
 }
@@ -43,6 +71,15 @@ impl TimingSpec {
             Backend::Vllm => "0.14.0",
             Backend::Sglang => "0.5.6.post2",
         })
+    }
+
+    /// Walks the fields.
+    pub(super) fn fields(&mut self, section: &mut Section<'_, '_>) {
+        let known = section.optional("provider", &mut self.provider, &OneOf);
+        section.option("engineVersion", &mut self.engine_version, &Text);
+        if known && self.provider != TimingKind::Table && self.engine_version.is_some() {
+            section.warn("engineVersion", "only has an effect with provider table");
+        }
     }
 }
 

@@ -2,65 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::QueuePolicy;
+use super::kv_router_config::KvRouterConfig;
+use crate::reader::{OneOf, Presence, Real, Section, Whole};
 use crate::router::{RouterMode, RouterSettings};
 
-/// KV router settings of the `baseConfig` object, in the names of ai-dynamo's `KvRouterConfig`.
-///
-/// Only those that change a simulation are here. Reading a spec accepts the others, which only
-/// matter to a live system, and says in a warning that they are ignored.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct KvRouterConfig {
-    /// Share of each cached prefix block that is subtracted from the prefill load, 0 to 1.
-    pub overlap_score_credit: f64,
-    /// Weight of the prefill load against active blocks, at least 0.
-    pub prefill_load_scale: f64,
-    /// 0 picks the cheapest worker; above 0 draws from a softmax over range-normalised costs.
-    pub router_temperature: f64,
-    /// Prefill tokens booked per token of step budget beyond which a worker counts as busy; `None` never queues.
-    pub router_queue_threshold: Option<f64>,
-    /// Order of the router's queue.
-    pub router_queue_policy: QueuePolicy,
-    /// Whether resident prompt blocks of running requests count towards the cost.
-    pub router_track_active_blocks: bool,
-    /// Whether running requests are assumed to share equal prompt blocks.
-    pub router_assume_kv_reuse: bool,
-    /// Whether prompt tokens not yet computed count towards the cost.
-    pub router_track_prefill_tokens: bool,
-}
-
-impl KvRouterConfig {
-    /// These settings under a routing strategy.
-    pub fn settings(&self, mode: RouterMode) -> RouterSettings {
-        RouterSettings {
-            mode,
-            overlap_score_credit: self.overlap_score_credit,
-            prefill_load_scale: self.prefill_load_scale,
-            router_temperature: self.router_temperature,
-            router_queue_threshold: self.router_queue_threshold,
-            router_queue_policy: self.router_queue_policy,
-            router_track_active_blocks: self.router_track_active_blocks,
-            router_assume_kv_reuse: self.router_assume_kv_reuse,
-            router_track_prefill_tokens: self.router_track_prefill_tokens,
-        }
-    }
-}
-
-impl Default for KvRouterConfig {
-    fn default() -> Self {
-        let settings = RouterSettings::default();
-        Self {
-            overlap_score_credit: settings.overlap_score_credit,
-            prefill_load_scale: settings.prefill_load_scale,
-            router_temperature: settings.router_temperature,
-            router_queue_threshold: settings.router_queue_threshold,
-            router_queue_policy: settings.router_queue_policy,
-            router_track_active_blocks: settings.router_track_active_blocks,
-            router_assume_kv_reuse: settings.router_assume_kv_reuse,
-            router_track_prefill_tokens: settings.router_track_prefill_tokens,
-        }
-    }
-}
+const BASE_CONFIG: (&str, &str) = ("baseConfig", "baseRouterConfig");
+/// What an overlap credit must be.
+pub(super) const CREDIT: Real = Real::at_least(0.0).at_most(1.0);
+/// What a prefill load scale must be.
+pub(super) const SCALE: Real = Real::at_least(0.0);
 
 /// The router of one simulation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -91,6 +41,26 @@ impl RunRouterSpec {
             ..base
         }
     }
+
+    /// Walks the fields.
+    pub(super) fn fields(&mut self, section: &mut Section<'_, '_>) {
+        section.optional("mode", &mut self.mode, &OneOf);
+        section.option("overlapScoreCredit", &mut self.overlap_score_credit, &CREDIT);
+        section.option("prefillLoadScale", &mut self.prefill_load_scale, &SCALE);
+        section.option("seed", &mut self.seed, &Whole::at_least(0));
+        let base_config = &mut self.base_config;
+        section.object(BASE_CONFIG, Presence::Optional, |section| base_config.fields(section));
+        if self.mode == RouterMode::RoundRobin {
+            let idle = [
+                ("overlapScoreCredit", self.overlap_score_credit.is_some()),
+                ("prefillLoadScale", self.prefill_load_scale.is_some()),
+                ("baseConfig", self.base_config != KvRouterConfig::default()),
+            ];
+            for (key, _) in idle.into_iter().filter(|(_, given)| *given) {
+                section.warn(key, "has no effect with mode round_robin");
+            }
+        }
+    }
 }
 
 /// The routers that a sweep tries.
@@ -114,6 +84,38 @@ impl SweepRouterSpec {
             overlap_score_credit,
             prefill_load_scale,
             ..self.base_config.settings(mode)
+        }
+    }
+
+    /// Walks the fields.
+    pub(super) fn fields(&mut self, section: &mut Section<'_, '_>) {
+        section.optional("mode", &mut self.mode, &OneOf);
+        section.list("overlapCredits", &mut self.overlap_credits, &CREDIT);
+        section.list("prefillLoadScales", &mut self.prefill_load_scales, &SCALE);
+        let base_config = &mut self.base_config;
+        section.object(BASE_CONFIG, Presence::Optional, |section| base_config.fields(section));
+        let (default, base) = (Self::default(), &self.base_config);
+        if self.mode == SweepRouterMode::RoundRobin {
+            let idle = [
+                ("overlapCredits", self.overlap_credits != default.overlap_credits),
+                (
+                    "prefillLoadScales",
+                    self.prefill_load_scales != default.prefill_load_scales,
+                ),
+                ("baseConfig", *base != default.base_config),
+            ];
+            for (key, _) in idle.into_iter().filter(|(_, given)| *given) {
+                section.warn(key, "has no effect with mode round_robin");
+            }
+            return;
+        }
+        if differ(base.overlap_score_credit, default.base_config.overlap_score_credit) {
+            let message = "has no effect in a sweep, which tries the credits of router.overlapCredits";
+            section.warn("baseConfig.overlap_score_credit", message);
+        }
+        if differ(base.prefill_load_scale, default.base_config.prefill_load_scale) {
+            let message = "has no effect in a sweep, which tries the scales of router.prefillLoadScales";
+            section.warn("baseConfig.prefill_load_scale", message);
         }
     }
 }
@@ -140,4 +142,8 @@ pub enum SweepRouterMode {
     RoundRobin,
     /// Round robin and KV routing.
     Both,
+}
+
+fn differ(a: f64, b: f64) -> bool {
+    a.total_cmp(&b).is_ne()
 }

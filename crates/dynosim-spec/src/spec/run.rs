@@ -2,10 +2,16 @@
 
 use serde::Serialize;
 
-use super::engine::EngineSpec;
+use super::engine::{EngineSpec, Pools};
 use super::parts::{HardwareSpec, TimingSpec};
 use super::router::RunRouterSpec;
+use crate::engine::Backend;
+use crate::error::{Checked, SpecError};
+use crate::reader::{self, Presence, Section, Whole};
 use crate::workload_spec::WorkloadSpec;
+
+const COUNT: Whole = Whole::at_least(1);
+const POOLS: [&str; 4] = ["prefillWorkers", "decodeWorkers", "prefillTp", "decodeTp"];
 
 /// One simulation: which engines, how many, under which load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,9 +47,65 @@ impl RunSpec {
         }
     }
 
+    /// Reads a simulation from JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError::Syntax`] if the text is not JSON, [`SpecError::Invalid`] with all its mistakes otherwise.
+    pub fn from_json(text: &str) -> Result<Checked<Self>, SpecError> {
+        reader::read(text, Self::blank(), Self::fields)
+    }
+
+    /// Checks a simulation built in code by the rules that hold for JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError::Invalid`] with all its mistakes.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        reader::check(self, Self::fields)
+    }
+
     /// The seed of the router's streams: the router's own, else that of the run.
     pub fn router_seed(&self) -> u64 {
         self.router.seed.unwrap_or(self.seed)
+    }
+
+    /// What reading begins with; whatever has no default is replaced.
+    fn blank() -> Self {
+        Self::new(
+            EngineSpec::new("model", Backend::Vllm),
+            HardwareSpec::new("system"),
+            Topology::Aggregated { workers: 1, tp: 1 },
+            WorkloadSpec::blank(),
+        )
+    }
+
+    fn fields(&mut self, section: &mut Section<'_, '_>) {
+        let Self {
+            engine,
+            hardware,
+            topology,
+            router,
+            workload,
+            timing,
+            seed,
+        } = self;
+        section.object("topology", Presence::Required, |section| topology.fields(section));
+        let pools = match topology {
+            Topology::Aggregated { .. } => Pools::Aggregated,
+            Topology::Disaggregated { .. } => Pools::Disaggregated,
+        };
+        section.object("engine", Presence::Required, |section| engine.fields(section, pools));
+        section.object("hardware", Presence::Required, |section| {
+            hardware.fields(section, Presence::Optional);
+        });
+        section.object("workload", Presence::Required, |section| workload.fields(section));
+        section.object("router", Presence::Optional, |section| router.fields(section));
+        section.object("timing", Presence::Optional, |section| timing.fields(section));
+        section.optional("seed", seed, &Whole::at_least(0));
+        for key in ["sla", "objective", "search", "maxParallelEvals"] {
+            section.hint(key, "it belongs to a sweep, and this is a single run");
+        }
     }
 }
 
@@ -82,6 +144,50 @@ impl Topology {
                 prefill_tp,
                 decode_tp,
             } => u64::from(prefill_workers) * u64::from(prefill_tp) + u64::from(decode_workers) * u64::from(decode_tp),
+        }
+    }
+
+    fn fields(&mut self, section: &mut Section<'_, '_>) {
+        if section.reads() {
+            let pools = section.present(&POOLS);
+            let aggregated = section.present(&["workers", "tp"]);
+            if let ([pool, ..], [other, ..]) = (pools.as_slice(), aggregated.as_slice()) {
+                let message = format!(
+                    "needs either workers and tp or {}, got both {other} and {pool}",
+                    POOLS.join(", ")
+                );
+                section.violation("", message);
+                section.accept(&["workers", "tp"]);
+                section.accept(&POOLS);
+                return;
+            }
+            *self = if pools.is_empty() {
+                Self::Aggregated { workers: 1, tp: 1 }
+            } else {
+                Self::Disaggregated {
+                    prefill_workers: 1,
+                    decode_workers: 1,
+                    prefill_tp: 1,
+                    decode_tp: 1,
+                }
+            };
+        }
+        match self {
+            Self::Aggregated { workers, tp } => {
+                section.required("workers", workers, &COUNT);
+                section.required("tp", tp, &COUNT);
+            }
+            Self::Disaggregated {
+                prefill_workers,
+                decode_workers,
+                prefill_tp,
+                decode_tp,
+            } => {
+                let places = [prefill_workers, decode_workers, prefill_tp, decode_tp];
+                for (key, place) in POOLS.into_iter().zip(places) {
+                    section.required(key, place, &COUNT);
+                }
+            }
         }
     }
 }

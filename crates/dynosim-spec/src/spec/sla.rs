@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::reader::{Real, Section};
+
 /// Upper bounds on latencies in milliseconds; a candidate that exceeds one is infeasible.
 ///
 /// A bound that is absent or not above 0 is inactive.
@@ -44,6 +46,24 @@ impl SlaSpec {
             let bound_ms = bound.filter(|ms| *ms > 0.0)?;
             Some(SlaBound { name, metric, bound_ms })
         })
+    }
+
+    /// Walks the fields.
+    pub(super) fn fields(&mut self, section: &mut Section<'_, '_>) {
+        let bounds = [
+            ("ttft", &mut self.ttft),
+            ("itl", &mut self.itl),
+            ("e2eLatency", &mut self.e2e_latency),
+            ("p95Ttft", &mut self.p95_ttft),
+            ("p95Itl", &mut self.p95_itl),
+            ("p95E2eLatency", &mut self.p95_e2e_latency),
+        ];
+        for (key, bound) in bounds {
+            section.option(key, bound, &Real::any());
+            if bound.is_some_and(|ms| ms <= 0.0) {
+                section.warn(key, "is no bound, because it is not above 0");
+            }
+        }
     }
 }
 

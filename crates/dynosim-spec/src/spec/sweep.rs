@@ -4,10 +4,13 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use super::engine::EngineSpec;
+use super::engine::{EngineSpec, Pools};
 use super::parts::{HardwareSpec, TimingSpec};
 use super::router::SweepRouterSpec;
 use super::sla::SlaSpec;
+use crate::engine::Backend;
+use crate::error::{Checked, SpecError};
+use crate::reader::{self, OneOf, Presence, Section, Whole};
 use crate::workload_spec::WorkloadSpec;
 
 /// A sweep: which deployment within a GPU budget serves a load best under latency bounds.
@@ -57,12 +60,71 @@ impl ReplayOptimizeSpec {
         }
     }
 
+    /// Reads a sweep from JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError::Syntax`] if the text is not JSON, [`SpecError::Invalid`] with all its mistakes otherwise.
+    pub fn from_json(text: &str) -> Result<Checked<Self>, SpecError> {
+        reader::read(text, Self::blank(), Self::fields)
+    }
+
+    /// Checks a sweep built in code by the rules that hold for JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError::Invalid`] with all its mistakes.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        reader::check(self, Self::fields)
+    }
+
     /// Simulations run at the same time: as asked for, else one per core of this host and at most 8.
     pub fn parallel_evals(&self) -> usize {
         match self.max_parallel_evals {
             Some(most) => usize::try_from(most).unwrap_or(usize::MAX).max(1),
             None => thread::available_parallelism().map_or(1, |cores| cores.get().min(8)),
         }
+    }
+
+    /// What reading begins with; whatever has no default is replaced.
+    fn blank() -> Self {
+        Self::new(
+            EngineSpec::new("model", Backend::Vllm),
+            HardwareSpec::new("system"),
+            WorkloadSpec::blank(),
+        )
+    }
+
+    fn fields(&mut self, section: &mut Section<'_, '_>) {
+        let Self {
+            engine,
+            hardware,
+            workload,
+            sla,
+            router,
+            objective,
+            max_parallel_evals,
+            timing,
+            search,
+            seed,
+        } = self;
+        section.object("engine", Presence::Required, |section| {
+            engine.fields(section, Pools::Any);
+        });
+        section.object("hardware", Presence::Required, |section| {
+            hardware.fields(section, Presence::Required);
+        });
+        section.object("workload", Presence::Required, |section| workload.fields(section));
+        section.object("sla", Presence::Optional, |section| sla.fields(section));
+        section.object("router", Presence::Optional, |section| router.fields(section));
+        section.optional("objective", objective, &OneOf);
+        section.option("maxParallelEvals", max_parallel_evals, &Whole::at_least(1));
+        section.object("timing", Presence::Optional, |section| timing.fields(section));
+        section.object("search", Presence::Optional, |section| {
+            section.optional("beam", &mut search.beam, &Whole::at_least(1));
+        });
+        section.optional("seed", seed, &Whole::at_least(0));
+        section.hint("topology", "a sweep searches for it; a single run needs it");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The two JSON documents of the product: one simulation, and a sweep over many.
 
 mod engine;
+mod kv_router_config;
 mod parts;
 mod router;
 mod run;
@@ -8,8 +9,9 @@ mod sla;
 mod sweep;
 
 pub use engine::EngineSpec;
+pub use kv_router_config::KvRouterConfig;
 pub use parts::{HardwareSpec, TimingKind, TimingSpec};
-pub use router::{KvRouterConfig, RunRouterSpec, SweepRouterMode, SweepRouterSpec};
+pub use router::{RunRouterSpec, SweepRouterMode, SweepRouterSpec};
 pub use run::{RunSpec, Topology};
 pub use sla::{SlaBound, SlaSpec};
 pub use sweep::{Objective, ReplayOptimizeSpec, SearchSpec};

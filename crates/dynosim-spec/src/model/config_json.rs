@@ -1,0 +1,124 @@
+//! Reading the `config.json` of a Hugging Face checkpoint.
+
+use serde_json::{Map, Value};
+
+use super::{ModelSpec, weights};
+use crate::error::SpecError;
+use crate::reader::{Findings, Section, Whole};
+
+/// Architectures with the operators of a dense Llama, and whether queries and keys are normalised per head.
+const ARCHITECTURES: [(&str, bool); 4] = [
+    ("LlamaForCausalLM", false),
+    ("MistralForCausalLM", false),
+    ("Qwen2ForCausalLM", false),
+    ("Qwen3ForCausalLM", true),
+];
+/// Keys that hold the number of experts of a mixture-of-experts model.
+const EXPERT_COUNTS: [&str; 4] = [
+    "num_experts",
+    "num_local_experts",
+    "n_routed_experts",
+    "moe_num_experts",
+];
+const COUNT: Whole = Whole::at_least(1);
+
+/// The facts that `config` and its quantisation side file state.
+///
+/// # Errors
+///
+/// [`SpecError::UnsupportedModel`] for other kinds of models, [`SpecError::InvalidModel`] for numbers
+/// that are missing or make no sense.
+pub(super) fn read(name: &str, config: &Value, side_file: Option<&Value>) -> Result<ModelSpec, SpecError> {
+    let no_keys = Map::new();
+    let keys = config.as_object().unwrap_or(&no_keys);
+    let unsupported = |reason: String| SpecError::UnsupportedModel {
+        model: name.to_owned(),
+        reason,
+    };
+    let qk_norm = architecture(keys).map_err(unsupported)?;
+    refuse_sliding_window(keys).map_err(unsupported)?;
+    let side_file = side_file.or_else(|| keys.get("hf_quant_config"));
+    let mut model = ModelSpec {
+        name: name.to_owned(),
+        layers: 1,
+        hidden_size: 1,
+        intermediate_size: 1,
+        attention_heads: 1,
+        kv_heads: 1,
+        head_dim: 1,
+        vocab_size: 1,
+        qk_norm,
+        weights: weights::detect(keys, side_file).map_err(unsupported)?,
+    };
+    let mut findings = Findings::new(Vec::new());
+    Section::walk_document(config, &mut findings, |section| numbers(&mut model, section));
+    let violations = findings.into_violations();
+    if violations.is_empty() {
+        Ok(model)
+    } else {
+        let model = name.to_owned();
+        Err(SpecError::InvalidModel { model, violations })
+    }
+}
+
+/// Whether the architecture normalises queries and keys, or why it is not supported.
+fn architecture(config: &Map<String, Value>) -> Result<bool, String> {
+    let supported: Vec<&str> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
+    let supported = format!("supported are dense models of {}", supported.join(", "));
+    let declared = config.get("architectures").and_then(|list| list.get(0));
+    let declared = declared.and_then(Value::as_str);
+    let experts = EXPERT_COUNTS.iter().any(|key| {
+        let count = config.get(*key).and_then(Value::as_u64);
+        count.is_some_and(|count| count > 1)
+    });
+    if experts || declared.is_some_and(|name| name.contains("Moe") || name.contains("Mixtral")) {
+        return Err(format!("is a mixture-of-experts model; {supported}"));
+    }
+    let Some(declared) = declared else {
+        return Err(format!("names no architecture; {supported}"));
+    };
+    match ARCHITECTURES.iter().find(|(name, _)| *name == declared) {
+        Some((_, qk_norm)) => Ok(*qk_norm),
+        None => Err(format!("has architecture {declared}; {supported}")),
+    }
+}
+
+/// Attention over a window costs less than over everything, which no timing model knows.
+fn refuse_sliding_window(config: &Map<String, Value>) -> Result<(), String> {
+    let number = |key: &str| config.get(key).and_then(Value::as_u64);
+    let switched_off = config.get("use_sliding_window").and_then(Value::as_bool) == Some(false);
+    match number("sliding_window") {
+        Some(window) if !switched_off && number("max_position_embeddings").is_none_or(|longest| window < longest) => {
+            Err(format!(
+                "attends to a window of {window} tokens; supported is attention to all tokens"
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn numbers(model: &mut ModelSpec, section: &mut Section<'_, '_>) {
+    section.accept_all();
+    section.required("num_hidden_layers", &mut model.layers, &COUNT);
+    let hidden = section.required("hidden_size", &mut model.hidden_size, &COUNT);
+    section.required("intermediate_size", &mut model.intermediate_size, &COUNT);
+    let heads = section.required("num_attention_heads", &mut model.attention_heads, &COUNT);
+    let mut kv_heads = None;
+    let kv_heads_right = section.option("num_key_value_heads", &mut kv_heads, &COUNT);
+    model.kv_heads = kv_heads.unwrap_or(model.attention_heads);
+    let mut head_dim = None;
+    section.option("head_dim", &mut head_dim, &COUNT);
+    section.required("vocab_size", &mut model.vocab_size, &COUNT);
+    if heads && kv_heads_right && !model.attention_heads.is_multiple_of(model.kv_heads) {
+        let message = format!(
+            "must divide num_attention_heads, which is {}, got {}",
+            model.attention_heads, model.kv_heads
+        );
+        section.violation("num_key_value_heads", message);
+    }
+    if head_dim.is_none() && hidden && heads && !model.hidden_size.is_multiple_of(model.attention_heads) {
+        let message = "is missing, and hidden_size does not divide by num_attention_heads";
+        section.violation("head_dim", message);
+    }
+    model.head_dim = head_dim.unwrap_or(model.hidden_size / model.attention_heads);
+}

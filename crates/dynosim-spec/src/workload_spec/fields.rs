@@ -1,0 +1,167 @@
+//! Keys of a workload object, and what they must be.
+
+use super::{DEFAULT_ARRIVAL_SEED, SyntheticLoad, SyntheticWorkload, TraceFormat, TraceWorkload, WorkloadSpec};
+use crate::reader::{OneOf, Real, Section, Text, Whole};
+
+const COUNT: Whole = Whole::at_least(1);
+const NUMBER: Whole = Whole::at_least(0);
+const SHARE: Real = Real::at_least(0.0).at_most(1.0);
+const RATIO: Real = Real::above(0.0);
+/// Thirty years, far within the simulated clock.
+const SPAN_MS: Real = Real::at_least(0.0).at_most(1e12);
+
+const LOADS: [&str; 3] = ["concurrency", "requestRate", "arrivalIntervalMs"];
+const SYNTHETIC_ONLY: [&str; 11] = [
+    "isl",
+    "osl",
+    "requestCount",
+    "concurrency",
+    "requestRate",
+    "arrivalIntervalMs",
+    "sharedPrefixRatio",
+    "numPrefixGroups",
+    "turnsPerSession",
+    "interTurnDelayMs",
+    "arrivalSeed",
+];
+const TRACE_ONLY: [&str; 5] = [
+    "traceFormat",
+    "traceBlockSize",
+    "traceReplayConcurrency",
+    "traceSharedPrefixRatio",
+    "traceNumPrefixGroups",
+];
+
+impl WorkloadSpec {
+    /// What reading a workload begins with.
+    pub(crate) fn blank() -> Self {
+        Self::Synthetic(SyntheticWorkload::new(1, 1, 1, SyntheticLoad::Concurrency(1)))
+    }
+
+    /// Walks the fields.
+    pub(crate) fn fields(&mut self, section: &mut Section<'_, '_>) {
+        if section.reads() {
+            *self = if section.has("traceFile") {
+                Self::Trace(TraceWorkload::new("trace"))
+            } else {
+                Self::blank()
+            };
+        }
+        match self {
+            Self::Synthetic(synthetic) => synthetic.fields(section),
+            Self::Trace(trace) => trace.fields(section),
+        }
+    }
+}
+
+impl SyntheticWorkload {
+    fn fields(&mut self, section: &mut Section<'_, '_>) {
+        section.accept(&["traceFile"]);
+        let isl = section.required("isl", &mut self.isl, &COUNT);
+        let osl = section.required("osl", &mut self.osl, &COUNT);
+        if isl && osl && self.isl.checked_add(self.osl).is_none() {
+            section.violation("osl", format!("isl + osl must be at most {}", u32::MAX));
+        }
+        let count = section.required("requestCount", &mut self.request_count, &COUNT);
+        self.load.fields(section);
+        let ratio = section.optional("sharedPrefixRatio", &mut self.shared_prefix_ratio, &SHARE);
+        let groups = section.optional("numPrefixGroups", &mut self.num_prefix_groups, &NUMBER);
+        if ratio && groups && self.shared_prefix_ratio > 0.0 && self.num_prefix_groups == 0 {
+            section.violation(
+                "numPrefixGroups",
+                "must be at least 1 when sharedPrefixRatio is above 0",
+            );
+        }
+        let turns = section.optional("turnsPerSession", &mut self.turns_per_session, &COUNT);
+        if count && turns && self.request_count.checked_mul(self.turns_per_session).is_none() {
+            let message = format!("requestCount x turnsPerSession must be at most {}", u32::MAX);
+            section.violation("turnsPerSession", message);
+        }
+        section.optional("interTurnDelayMs", &mut self.inter_turn_delay_ms, &SPAN_MS);
+        section.optional("arrivalSeed", &mut self.arrival_seed, &NUMBER);
+        section.optional("arrivalSpeedupRatio", &mut self.arrival_speedup_ratio, &RATIO);
+        for key in section.present(&TRACE_ONLY) {
+            section.violation(key, "only applies with traceFile");
+        }
+        section.accept(&TRACE_ONLY);
+        self.warn_about_idle_fields(section);
+    }
+
+    fn warn_about_idle_fields(&self, section: &mut Section<'_, '_>) {
+        if matches!(self.load, SyntheticLoad::Concurrency(_)) && !is_one(self.arrival_speedup_ratio) {
+            section.warn("arrivalSpeedupRatio", "has no effect in a closed loop (concurrency)");
+        }
+        if !matches!(self.load, SyntheticLoad::RequestRate(_)) && self.arrival_seed != DEFAULT_ARRIVAL_SEED {
+            section.warn("arrivalSeed", "has no effect without requestRate");
+        }
+        if self.turns_per_session == 1 && self.inter_turn_delay_ms > 0.0 {
+            section.warn("interTurnDelayMs", "has no effect when turnsPerSession is 1");
+        }
+    }
+}
+
+impl SyntheticLoad {
+    fn fields(&mut self, section: &mut Section<'_, '_>) {
+        if section.reads() {
+            let given = section.present(&LOADS);
+            section.accept(&LOADS);
+            *self = match given.as_slice() {
+                ["concurrency"] => Self::Concurrency(1),
+                ["requestRate"] => Self::RequestRate(1.0),
+                ["arrivalIntervalMs"] => Self::ArrivalIntervalMs(0.0),
+                [] => {
+                    section.violation("", format!("needs exactly one of {}, got none", LOADS.join(", ")));
+                    return;
+                }
+                several => {
+                    let several = several.join(" and ");
+                    section.violation("", format!("needs exactly one of {}, got {several}", LOADS.join(", ")));
+                    return;
+                }
+            };
+        }
+        match self {
+            Self::Concurrency(concurrency) => section.required("concurrency", concurrency, &COUNT),
+            Self::RequestRate(rate) => section.required("requestRate", rate, &RATIO),
+            Self::ArrivalIntervalMs(interval) => section.required("arrivalIntervalMs", interval, &SPAN_MS),
+        };
+    }
+}
+
+impl TraceWorkload {
+    fn fields(&mut self, section: &mut Section<'_, '_>) {
+        section.required("traceFile", &mut self.trace_file, &Text);
+        let format = section.optional("traceFormat", &mut self.trace_format, &OneOf);
+        section.optional("traceBlockSize", &mut self.trace_block_size, &COUNT);
+        section.optional("arrivalSpeedupRatio", &mut self.arrival_speedup_ratio, &RATIO);
+        let concurrency = section.option("traceReplayConcurrency", &mut self.trace_replay_concurrency, &COUNT);
+        let ratio = section.optional("traceSharedPrefixRatio", &mut self.trace_shared_prefix_ratio, &SHARE);
+        let groups = section.optional("traceNumPrefixGroups", &mut self.trace_num_prefix_groups, &NUMBER);
+        if ratio && groups && self.trace_shared_prefix_ratio > 0.0 && self.trace_num_prefix_groups == 0 {
+            let message = "must be at least 1 when traceSharedPrefixRatio is above 0";
+            section.violation("traceNumPrefixGroups", message);
+        }
+        let agentic = self.trace_format == TraceFormat::AppliedComputeAgentic;
+        if format && concurrency && agentic && self.trace_replay_concurrency.is_none() {
+            let message =
+                "is missing; traceFormat applied_compute_agentic needs it, because such traces have no timestamps";
+            section.violation("traceReplayConcurrency", message);
+        }
+        for key in section.present(&SYNTHETIC_ONLY) {
+            section.warn(key, "is ignored because traceFile is given");
+        }
+        section.accept(&SYNTHETIC_ONLY);
+        if self.trace_replay_concurrency.is_some() && !is_one(self.arrival_speedup_ratio) {
+            let message = "has no effect in a closed loop (traceReplayConcurrency)";
+            section.warn("arrivalSpeedupRatio", message);
+        }
+        if !agentic && self.trace_shared_prefix_ratio > 0.0 {
+            let message = "only has an effect with traceFormat applied_compute_agentic";
+            section.warn("traceSharedPrefixRatio", message);
+        }
+    }
+}
+
+fn is_one(ratio: f64) -> bool {
+    ratio.to_bits() == 1.0_f64.to_bits()
+}

@@ -1,0 +1,28 @@
+//! One error for everything.
+
+use dynosim_core::SimError;
+use dynosim_spec::{SpecError, WorkloadError};
+use dynosim_sweep::SweepError;
+use dynosim_timing::TimingError;
+use thiserror::Error;
+
+/// Whatever can go wrong between a spec and a report.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The spec is wrong.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The workload cannot be made or read.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// Step times cannot be had.
+    #[error(transparent)]
+    Timing(#[from] TimingError),
+    /// The run cannot be set up or finished.
+    #[error(transparent)]
+    Simulation(#[from] SimError),
+    /// The search cannot begin.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
+}

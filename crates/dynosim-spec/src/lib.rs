@@ -14,7 +14,6 @@ mod model;
 mod nearest;
 mod prompt_interner;
 mod prompt_segments;
-mod prompt_segments;
 mod random;
 mod reader;
 mod router;

@@ -2,7 +2,6 @@
 
 use dynosim_core::SimError;
 use dynosim_spec::{SpecError, WorkloadError};
-use dynosim_sweep::SweepError;
 use dynosim_timing::TimingError;
 use thiserror::Error;
 
@@ -22,7 +21,4 @@ pub enum Error {
     /// The run cannot be set up or finished.
     #[error(transparent)]
     Simulation(#[from] SimError),
-    /// The search cannot begin.
-    #[error(transparent)]
-    Sweep(#[from] SweepError),
 }

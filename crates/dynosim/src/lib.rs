@@ -1,1 +1,21 @@
-//! Facade.
+//! DynoSim: which LLM-serving deployment to run, answered by simulation.
+//!
+//! This crate only puts the others together. Each can be used alone: `dynosim-timing` to price
+//! steps of a GPU of your own, `dynosim-router` to develop a router, `dynosim-core` to simulate.
+
+mod error;
+mod run;
+mod scenario;
+
+pub use dynosim_core as core;
+pub use dynosim_router as router;
+pub use dynosim_spec as spec;
+pub use dynosim_sweep as sweep;
+pub use dynosim_timing as timing;
+
+pub use dynosim_core::{Outcome, Report, Scenario};
+pub use dynosim_spec::{ReplayOptimizeSpec, RunSpec};
+
+pub use error::Error;
+pub use run::{Run, run};
+pub use scenario::{load_scenario, timing_provider};

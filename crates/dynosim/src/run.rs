@@ -1,0 +1,174 @@
+//! One simulation, from a spec to its outcome.
+
+use dynosim_core::{Outcome, RouterFactory, Scenario, WorkerShape};
+use dynosim_router::{Pool, Router};
+use dynosim_spec::{RouterSettings, RunSpec, Topology, WorkerRole, Workload};
+use dynosim_timing::TimingProvider;
+
+use crate::error::Error;
+use crate::scenario::{load_scenario, scenario, timing_provider};
+
+/// One simulation of which single parts can be replaced before it starts.
+pub struct Run<'a> {
+    spec: &'a RunSpec,
+    timing: Option<&'a dyn TimingProvider>,
+    build_router: RouterFactory<'a>,
+    workload: Option<Workload>,
+    warnings: Vec<String>,
+    keep_token_times: bool,
+}
+
+impl<'a> Run<'a> {
+    /// The simulation that a spec describes.
+    pub fn new(spec: &'a RunSpec) -> Self {
+        Self {
+            spec,
+            timing: None,
+            build_router: &build_router,
+            workload: None,
+            warnings: Vec::new(),
+            keep_token_times: false,
+        }
+    }
+
+    /// Prices steps with this provider instead of the one that the spec names.
+    #[must_use]
+    pub fn timing(mut self, provider: &'a dyn TimingProvider) -> Self {
+        self.timing = Some(provider);
+        self
+    }
+
+    /// Routes with routers of your own, one per pool.
+    #[must_use]
+    pub fn routers(mut self, build_router: RouterFactory<'a>) -> Self {
+        self.build_router = build_router;
+        self
+    }
+
+    /// Serves these requests instead of those that the spec describes.
+    #[must_use]
+    pub fn workload(mut self, workload: Workload) -> Self {
+        self.workload = Some(workload);
+        self
+    }
+
+    /// Puts these warnings into the report, ahead of its own.
+    #[must_use]
+    pub fn warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
+    }
+
+    /// Keeps the time of every token, for [`Outcome::token_times`]; costs memory.
+    #[must_use]
+    pub fn keep_token_times(mut self) -> Self {
+        self.keep_token_times = true;
+        self
+    }
+
+    /// Runs the simulation.
+    ///
+    /// # Errors
+    /// If the spec is not valid, something it names does not exist or cannot be read, or the run
+    /// cannot be set up or finished.
+    pub fn simulate(self) -> Result<Outcome, Error> {
+        let spec = self.spec;
+        spec.validate()?;
+        let pools = pools(&spec.topology);
+        let roles: Vec<WorkerRole> = pools.iter().map(|pool| pool.role).collect();
+        let scenario = match self.workload {
+            Some(workload) => scenario(&spec.engine, &spec.hardware, workload, &roles)?,
+            None => load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)?,
+        };
+        let built_in = timing_provider(&spec.timing, None);
+        let provider = self.timing.unwrap_or(built_in.as_ref());
+        let shapes = pools
+            .iter()
+            .map(|pool| scenario.worker_shape(pool.role, pool.tp, provider))
+            .collect::<Result<Vec<WorkerShape>, _>>()?;
+        simulate(
+            spec,
+            &scenario,
+            &pools,
+            &shapes,
+            self.build_router,
+            self.keep_token_times,
+            self.warnings,
+        )
+    }
+}
+
+/// Simulates what a spec describes, with everything built in.
+///
+/// # Errors
+/// As [`Run::simulate`].
+pub fn run(spec: &RunSpec) -> Result<Outcome, Error> {
+    Run::new(spec).simulate()
+}
+
+struct PoolShape {
+    role: WorkerRole,
+    workers: u32,
+    tp: u32,
+}
+
+fn pools(topology: &Topology) -> Vec<PoolShape> {
+    match *topology {
+        Topology::Aggregated { workers, tp } => vec![PoolShape {
+            role: WorkerRole::Aggregated,
+            workers,
+            tp,
+        }],
+        Topology::Disaggregated {
+            prefill_workers,
+            decode_workers,
+            prefill_tp,
+            decode_tp,
+        } => vec![
+            PoolShape {
+                role: WorkerRole::Prefill,
+                workers: prefill_workers,
+                tp: prefill_tp,
+            },
+            PoolShape {
+                role: WorkerRole::Decode,
+                workers: decode_workers,
+                tp: decode_tp,
+            },
+        ],
+    }
+}
+
+fn simulate(
+    spec: &RunSpec,
+    scenario: &Scenario,
+    pools: &[PoolShape],
+    shapes: &[WorkerShape],
+    build_router: RouterFactory<'_>,
+    keep_token_times: bool,
+    mut warnings: Vec<String>,
+) -> Result<Outcome, Error> {
+    let shapes: Vec<&WorkerShape> = shapes.iter().collect();
+    warnings.extend(scenario.warnings(&shapes, spec.router.mode));
+    let workers: Vec<(&WorkerShape, u32)> = shapes
+        .iter()
+        .zip(pools)
+        .map(|(&shape, pool)| (shape, pool.workers))
+        .collect();
+    let prompts = scenario.prompts(pools[0].role);
+    let mut simulation = scenario.simulation(
+        &workers,
+        &prompts,
+        &spec.router.settings(),
+        spec.router_seed(),
+        build_router,
+    )?;
+    if keep_token_times {
+        simulation = simulation.keep_token_times();
+    }
+    Ok(simulation.run(warnings)?)
+}
+
+fn build_router(settings: &RouterSettings, pool: Pool, seed: u64) -> Box<dyn Router> {
+    dynosim_router::build(settings, pool, seed)
+}

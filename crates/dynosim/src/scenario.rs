@@ -1,0 +1,55 @@
+//! From the names in a spec to models, GPUs, requests and step times.
+
+use std::path::Path;
+
+use dynosim_core::Scenario;
+use dynosim_spec::{
+    EngineSpec, GpuSpec, HardwareSpec, ModelSpec, SpecError, TimingKind, TimingSpec, WorkerRole, Workload, WorkloadSpec,
+};
+use dynosim_timing::{PolynomialTiming, TimingProvider};
+
+use crate::error::Error;
+
+/// The built-in provider that a spec asks for. `perfdata` is a folder of tables to use instead of
+/// the bundled ones.
+pub fn timing_provider(timing: &TimingSpec, perfdata: Option<&Path>) -> Box<dyn TimingProvider> {
+    let _ = perfdata;
+    match timing.provider {
+        TimingKind::Table | TimingKind::Roofline | TimingKind::Polynomial => Box::new(PolynomialTiming),
+    }
+}
+
+/// Looks up the model and the GPU and makes the workload for workers of these roles.
+///
+/// A model that nothing is known about is accepted if every role pins `num_gpu_blocks`; whether
+/// step times can be had without its facts is for the timing provider to say.
+///
+/// # Errors
+/// If the GPU system or the model is unknown, or the workload cannot be made or read.
+pub fn load_scenario(
+    engine: &EngineSpec,
+    hardware: &HardwareSpec,
+    workload: &WorkloadSpec,
+    roles: &[WorkerRole],
+) -> Result<Scenario, Error> {
+    let first_role = roles.first().copied().unwrap_or_default();
+    let workload = Workload::load(workload, engine.config(first_role).block_size)?;
+    scenario(engine, hardware, workload, roles)
+}
+
+/// As [`load_scenario`], with the requests at hand.
+pub(crate) fn scenario(
+    engine: &EngineSpec,
+    hardware: &HardwareSpec,
+    workload: Workload,
+    roles: &[WorkerRole],
+) -> Result<Scenario, Error> {
+    let gpu = GpuSpec::find(&hardware.system)?;
+    let blocks_pinned = roles.iter().all(|&role| engine.config(role).num_gpu_blocks.is_some());
+    let model = match ModelSpec::find(&engine.model) {
+        Ok(model) => Some(model),
+        Err(SpecError::UnknownModel { .. }) if blocks_pinned => None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Scenario::new(engine.clone(), model, gpu, workload))
+}

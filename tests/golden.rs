@@ -1,0 +1,6 @@
+//! Figures of the reference, and of hand-checked examples: see `tests/golden/README.md`.
+
+mod engine;
+mod rules;
+mod runs;
+mod support;

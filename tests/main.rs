@@ -1,0 +1,4 @@
+//! What holds across crates.
+
+mod golden;
+mod layering;

@@ -3,20 +3,20 @@
 use serde::Deserialize;
 
 use super::row_error::TraceRowError;
-use super::row_fields::{FieldKind, parse_row};
+use super::row_fields::{FieldKind, ValueKind, parse_row};
 use crate::units::BlockSize;
 
 const FIELDS: [(&str, FieldKind); 10] = [
-    ("timestamp", FieldKind::Number),
-    ("created_time", FieldKind::Number),
-    ("input_length", FieldKind::Count),
-    ("input_tokens", FieldKind::Count),
-    ("output_length", FieldKind::Count),
-    ("output_tokens", FieldKind::Count),
-    ("delay", FieldKind::Number),
-    ("delay_ms", FieldKind::Number),
-    ("session_id", FieldKind::Text),
-    ("hash_ids", FieldKind::Ids),
+    ("timestamp", FieldKind::One(ValueKind::Number)),
+    ("created_time", FieldKind::One(ValueKind::Number)),
+    ("input_length", FieldKind::One(ValueKind::Count)),
+    ("input_tokens", FieldKind::One(ValueKind::Count)),
+    ("output_length", FieldKind::One(ValueKind::Count)),
+    ("output_tokens", FieldKind::One(ValueKind::Count)),
+    ("delay", FieldKind::One(ValueKind::Number)),
+    ("delay_ms", FieldKind::One(ValueKind::Number)),
+    ("session_id", FieldKind::One(ValueKind::Text)),
+    ("hash_ids", FieldKind::List(ValueKind::Id)),
 ];
 
 /// One request as the trace states it.

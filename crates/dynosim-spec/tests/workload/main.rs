@@ -1,0 +1,10 @@
+//! Workloads through the public interface.
+
+mod agentic;
+mod mooncake;
+mod mooncake_errors;
+mod public_traces;
+mod support;
+mod synthetic;
+mod synthetic_errors;
+mod trace_files;

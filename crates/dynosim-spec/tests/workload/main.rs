@@ -4,6 +4,7 @@ mod agentic;
 mod mooncake;
 mod mooncake_errors;
 mod public_traces;
+mod sample_trace;
 mod support;
 mod synthetic;
 mod synthetic_errors;

@@ -81,7 +81,10 @@ impl AgenticSession {
 }
 
 fn needed<T>(field: &'static str, value: Option<T>) -> Result<T, TraceRowError> {
-    value.ok_or(TraceRowError::Missing { field })
+    value.ok_or(TraceRowError::Missing {
+        field,
+        format: "applied_compute_agentic",
+    })
 }
 
 fn list<T>(field: &'static str, value: Option<Vec<T>>, num_turns: u32) -> Result<Vec<T>, TraceRowError> {

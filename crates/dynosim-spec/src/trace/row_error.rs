@@ -15,10 +15,12 @@ pub enum TraceRowError {
         message: String,
     },
     /// A field that every row needs is missing or null.
-    #[error("`{field}` is missing; every row needs it")]
+    #[error("`{field}` is missing; every row needs it in format `{format}` (`workload.traceFormat`)")]
     Missing {
         /// The field.
         field: &'static str,
+        /// The format, as it is spelt in a spec.
+        format: &'static str,
     },
     /// A field is given under two names.
     #[error("`{field}` is given twice, the second time as `{alias}`; keep one of them")]

@@ -107,7 +107,7 @@ fn rows_that_make_no_sense() {
     );
     check(
         &with("\"num_turns\": 2, ", ""),
-        "`num_turns` is missing; every row needs it",
+        "`num_turns` is missing; every row needs it in format `applied_compute_agentic` (`workload.traceFormat`)",
     );
     check(
         &with("[20, 30]", "[4294967295, 30]"),

@@ -47,12 +47,12 @@ fn rows_that_are_no_objects() {
 
 #[test]
 fn missing_fields() {
-    let ids = "`hash_ids` is missing; every row needs it";
+    let ids = "`hash_ids` is missing; every row needs it in format `mooncake` (`workload.traceFormat`)";
     check(r#"{"timestamp": 0, "output_length": 1}"#, ids);
     check(r#"{"timestamp": 0, "output_length": 1, "hash_ids": null}"#, ids);
     check(
         r#"{"timestamp": 0, "hash_ids": [1]}"#,
-        "`output_length` is missing; every row needs it",
+        "`output_length` is missing; every row needs it in format `mooncake` (`workload.traceFormat`)",
     );
 }
 

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use dynosim_spec::{TraceWorkload, Workload, WorkloadSpec, read_trace};
+use proptest::prelude::*;
 
-use crate::support::{block, check_error, mooncake};
+use crate::support::{agentic, block, check_error, closed, mooncake};
 
 /// A path that only this test uses.
 fn path(name: &str) -> PathBuf {
@@ -100,4 +101,65 @@ fn a_source_that_fails_is_reported_with_its_line() {
         error.map(|error| error.to_string()),
         Some("t.jsonl, line 1: reading failed: the cable is out".to_owned())
     );
+}
+
+/// Rows made of right and wrong pieces.
+fn rows() -> impl Strategy<Value = Vec<u8>> {
+    let key = prop::sample::select(vec![
+        "timestamp",
+        "created_time",
+        "delay",
+        "input_length",
+        "output_length",
+        "hash_ids",
+        "session_id",
+        "num_turns",
+        "input_prompt_length",
+        "assistant_response_length",
+        "tool_call_output_length",
+        "tool_call_latency",
+        "final_assistant_response_length",
+    ]);
+    let value = prop::sample::select(vec![
+        "0",
+        "1",
+        "-1",
+        "0.5",
+        "1e308",
+        "-1e308",
+        "1e999",
+        "4294967295",
+        "18446744073709551615",
+        "null",
+        "[]",
+        "[1]",
+        "[0, 18446744073709551615]",
+        "[-1e300]",
+        "\"a\"",
+        "{}",
+        "tru",
+    ]);
+    let row = prop::collection::btree_map(key, value, 0..9).prop_map(|fields| {
+        let fields: Vec<String> = fields
+            .iter()
+            .map(|(key, value)| format!("\"{key}\": {value}"))
+            .collect();
+        format!("{{{}}}\n", fields.join(", ")).into_bytes()
+    });
+    let piece = prop_oneof![9 => row, 1 => prop::collection::vec(any::<u8>(), 0..9)];
+    prop::collection::vec(piece, 0..4).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn nothing_in_a_file_can_cause_a_panic(bytes in rows(), block_tokens in prop_oneof![Just(512), Just(u32::MAX)]) {
+        for spec in [mooncake(), closed(1), agentic(0.5, 1)] {
+            let spec = TraceWorkload { trace_block_size: block_tokens, ..spec };
+            if let Ok(workload) = read_trace(bytes.as_slice(), "t.jsonl", &spec) {
+                prop_assert!(!workload.requests().is_empty());
+            }
+        }
+    }
 }

@@ -3,16 +3,16 @@
 use serde::Deserialize;
 
 use super::row_error::TraceRowError;
-use super::row_fields::{FieldKind, parse_row};
+use super::row_fields::{FieldKind, ValueKind, parse_row};
 use crate::units::SimDuration;
 
 const FIELDS: [(&str, FieldKind); 6] = [
-    ("num_turns", FieldKind::Count),
-    ("input_prompt_length", FieldKind::Count),
-    ("assistant_response_length", FieldKind::Counts),
-    ("tool_call_output_length", FieldKind::Counts),
-    ("tool_call_latency", FieldKind::Numbers),
-    ("final_assistant_response_length", FieldKind::Count),
+    ("num_turns", FieldKind::One(ValueKind::Count)),
+    ("input_prompt_length", FieldKind::One(ValueKind::Count)),
+    ("assistant_response_length", FieldKind::List(ValueKind::Count)),
+    ("tool_call_output_length", FieldKind::List(ValueKind::Count)),
+    ("tool_call_latency", FieldKind::List(ValueKind::Number)),
+    ("final_assistant_response_length", FieldKind::One(ValueKind::Count)),
 ];
 
 #[derive(Debug, Deserialize)]
@@ -81,7 +81,10 @@ impl AgenticSession {
 }
 
 fn needed<T>(field: &'static str, value: Option<T>) -> Result<T, TraceRowError> {
-    value.ok_or(TraceRowError::Missing { field })
+    value.ok_or(TraceRowError::Missing {
+        field,
+        format: "applied_compute_agentic",
+    })
 }
 
 fn list<T>(field: &'static str, value: Option<Vec<T>>, num_turns: u32) -> Result<Vec<T>, TraceRowError> {

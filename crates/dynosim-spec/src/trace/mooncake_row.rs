@@ -3,20 +3,20 @@
 use serde::Deserialize;
 
 use super::row_error::TraceRowError;
-use super::row_fields::{FieldKind, parse_row};
+use super::row_fields::{FieldKind, ValueKind, parse_row};
 use crate::units::BlockSize;
 
 const FIELDS: [(&str, FieldKind); 10] = [
-    ("timestamp", FieldKind::Number),
-    ("created_time", FieldKind::Number),
-    ("input_length", FieldKind::Count),
-    ("input_tokens", FieldKind::Count),
-    ("output_length", FieldKind::Count),
-    ("output_tokens", FieldKind::Count),
-    ("delay", FieldKind::Number),
-    ("delay_ms", FieldKind::Number),
-    ("session_id", FieldKind::Text),
-    ("hash_ids", FieldKind::Ids),
+    ("timestamp", FieldKind::One(ValueKind::Number)),
+    ("created_time", FieldKind::One(ValueKind::Number)),
+    ("input_length", FieldKind::One(ValueKind::Count)),
+    ("input_tokens", FieldKind::One(ValueKind::Count)),
+    ("output_length", FieldKind::One(ValueKind::Count)),
+    ("output_tokens", FieldKind::One(ValueKind::Count)),
+    ("delay", FieldKind::One(ValueKind::Number)),
+    ("delay_ms", FieldKind::One(ValueKind::Number)),
+    ("session_id", FieldKind::One(ValueKind::Text)),
+    ("hash_ids", FieldKind::List(ValueKind::Id)),
 ];
 
 /// One request as the trace states it.
@@ -54,7 +54,7 @@ impl MooncakeRow {
     /// Reads one line.
     pub(super) fn parse(line: &str, block_size: BlockSize) -> Result<Self, TraceRowError> {
         let raw: RawRow = parse_row(line, &FIELDS)?;
-        let mut hash_ids = raw.hash_ids.ok_or(TraceRowError::Missing { field: "hash_ids" })?;
+        let mut hash_ids = raw.hash_ids.ok_or(missing("hash_ids"))?;
         let given = either(("input_length", raw.input_length), ("input_tokens", raw.input_tokens))?;
         let input_tokens = input_tokens(given, hash_ids.len(), block_size)?;
         hash_ids.truncate(block_size.blocks_for(input_tokens) as usize);
@@ -64,12 +64,19 @@ impl MooncakeRow {
                 ("output_length", raw.output_length),
                 ("output_tokens", raw.output_tokens),
             )?
-            .ok_or(TraceRowError::Missing { field: "output_length" })?,
+            .ok_or(missing("output_length"))?,
             timestamp: either(("timestamp", raw.timestamp), ("created_time", raw.created_time))?,
             delay: either(("delay", raw.delay), ("delay_ms", raw.delay_ms))?,
             session_id: raw.session_id,
             hash_ids,
         })
+    }
+}
+
+fn missing(field: &'static str) -> TraceRowError {
+    TraceRowError::Missing {
+        field,
+        format: "mooncake",
     }
 }
 

@@ -15,10 +15,12 @@ pub enum TraceRowError {
         message: String,
     },
     /// A field that every row needs is missing or null.
-    #[error("`{field}` is missing; every row needs it")]
+    #[error("`{field}` is missing; every row needs it in format `{format}` (`workload.traceFormat`)")]
     Missing {
         /// The field.
         field: &'static str,
+        /// The format, as it is spelt in a spec.
+        format: &'static str,
     },
     /// A field is given under two names.
     #[error("`{field}` is given twice, the second time as `{alias}`; keep one of them")]
@@ -104,7 +106,7 @@ pub enum TraceRowError {
         value: f64,
     },
     /// An arrival or a think time is longer than the simulated clock runs.
-    #[error("the request is to be sent after {value} ms; the clock ends after 584 years, correct `{field}`")]
+    #[error("the request is to be sent after {value:e} ms; the clock ends after 584 years, correct `{field}`")]
     BeyondClock {
         /// The field it follows from.
         field: &'static str,
@@ -112,7 +114,7 @@ pub enum TraceRowError {
         value: f64,
     },
     /// A list of an agentic session has the wrong length.
-    #[error("`{field}` has {length} entries, but `num_turns` is {num_turns}; give one for every turn")]
+    #[error("`{field}` has length {length}, but `num_turns` is {num_turns}; give one entry for every turn")]
     ListLength {
         /// The field.
         field: &'static str,

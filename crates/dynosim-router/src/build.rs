@@ -11,10 +11,10 @@ use crate::router::Router;
 
 /// The router of a pool.
 ///
-/// In a disaggregated deployment a KV router does half the work in each pool. Prefill
-/// workers do not keep their blocks, so that pool counts prompt tokens and cached prefixes only. Decode workers
-/// receive prompts computed, so that pool counts blocks only, each request's as its own. The `settings` are those of
-/// the deployment; what the pool's role rules out is changed here.
+/// `settings` are those of the deployment; what the pool's role rules out is changed here. In a disaggregated
+/// deployment each pool has a router that does half the work: prefill workers do not keep a request's blocks, so
+/// their router counts prompt tokens and cached prefixes only; decode workers receive prompts computed, so their
+/// router counts blocks only, each request's as its own.
 ///
 /// Random choices depend on `seed` and the role, so the pools of a deployment may be given the same seed.
 ///

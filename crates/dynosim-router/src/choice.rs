@@ -1,7 +1,6 @@
 //! Picking a worker from the costs of all.
 
 use dynosim_spec::{WorkerId, WorkerRole};
-use ordered_float::OrderedFloat;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 
@@ -27,25 +26,21 @@ impl Choice {
     ///
     /// Draws from the stream only where chance decides, so a run without ties is the same for every seed.
     pub(crate) fn choose(&mut self, costs: &[f64]) -> WorkerId {
-        let lowest = extreme(costs.iter().copied().map(OrderedFloat).min());
+        let (lowest, workers_at_lowest) = lowest(costs);
         if self.temperature > 0.0 {
-            let highest = extreme(costs.iter().copied().map(OrderedFloat).max());
+            let highest = costs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             if lowest < highest {
-                return self.draw_by_cost(costs, lowest.0, highest.0);
+                return self.draw_by_cost(costs, lowest, highest);
             }
         }
-        self.draw_among_equals(costs, lowest)
-    }
-
-    /// Each of the workers at cost `lowest` with equal probability.
-    fn draw_among_equals(&mut self, costs: &[f64], lowest: OrderedFloat<f64>) -> WorkerId {
-        let cheapest = || (0..).zip(costs).filter(|&(_, &cost)| OrderedFloat(cost) == lowest);
-        let skipped = match cheapest().count() {
-            1 => 0,
-            equals => self.stream.random_range(0..equals),
+        let passed_over = if workers_at_lowest > 1 {
+            self.stream.random_range(0..workers_at_lowest)
+        } else {
+            0
         };
-        let (worker, _) = cheapest().nth(skipped).expect("fewer are skipped than there are");
-        WorkerId::new(worker)
+        let mut cheapest = (0..).zip(costs).filter(|&(_, &cost)| cost <= lowest);
+        let chosen = cheapest.nth(passed_over);
+        WorkerId::new(chosen.map_or(0, |(worker, _)| worker))
     }
 
     /// Each worker with its softmax probability.
@@ -75,8 +70,19 @@ pub(crate) fn stream(seed: u64, role: WorkerRole) -> ChaCha12Rng {
     stream
 }
 
-fn extreme(cost: Option<OrderedFloat<f64>>) -> OrderedFloat<f64> {
-    cost.expect("a pool has at least one worker")
+/// The lowest cost and how many workers have exactly that; nobody if no cost is a number.
+fn lowest(costs: &[f64]) -> (f64, usize) {
+    let mut lowest = f64::INFINITY;
+    let mut workers = 0;
+    for &cost in costs {
+        if cost < lowest {
+            lowest = cost;
+            workers = 1;
+        } else if cost <= lowest {
+            workers += 1;
+        }
+    }
+    (lowest, workers)
 }
 
 /// Writes probabilities that fall exponentially with the position of a cost between the `lowest` and the `highest`.

@@ -59,3 +59,50 @@ impl PrefixIndex {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dynosim_spec::{Admission, BlockSize, Request, RequestId, SimDuration, WorkloadBuilder};
+
+    use super::*;
+
+    /// Segments of 2, 3 and 1 blocks, all on the path of request 0.
+    fn prompts() -> PromptSegments {
+        let block_size = BlockSize::new(4).expect("not zero");
+        let mut builder = WorkloadBuilder::new(block_size);
+        for (session, blocks) in (0..).zip([6, 6, 5, 2]) {
+            let request = Request {
+                session,
+                turn: 0,
+                input_tokens: blocks * 4,
+                output_tokens: 1,
+                delay: SimDuration::ZERO,
+            };
+            builder.push(request, 0..u64::from(blocks));
+        }
+        PromptSegments::new(&builder.build(Admission::OpenLoop), block_size)
+    }
+
+    #[test]
+    fn overlap_ends_at_the_first_gap() {
+        let prompts = Arc::new(prompts());
+        let path = prompts.path(RequestId::new(0));
+        let check = |resident: [[u32; 3]; 2], expected: [u32; 2]| {
+            let mut index = PrefixIndex::new(Arc::clone(&prompts), 2);
+            for (worker, depths) in (0..).map(WorkerId::new).zip(resident) {
+                for (&segment, blocks) in path.iter().zip(depths) {
+                    index.set_resident(worker, segment, blocks);
+                }
+            }
+            let mut overlaps = [9; 2];
+            index.overlaps(path, &mut overlaps);
+            assert_eq!(overlaps, expected, "{resident:?}");
+        };
+        check([[0, 0, 0], [0, 0, 0]], [0, 0]);
+        check([[2, 3, 1], [2, 1, 0]], [6, 3]);
+        check([[1, 0, 0], [2, 0, 0]], [1, 2]);
+        check([[1, 3, 1], [2, 2, 1]], [1, 4]);
+        check([[0, 3, 1], [0, 0, 1]], [0, 0]);
+        check([[99, 0, 0], [2, 99, 0]], [2, 5]);
+    }
+}

@@ -70,13 +70,12 @@ pub enum TimingError {
         /// Versions with tables.
         known: String,
     },
-    /// A table file cannot be read.
-    #[error("cannot read table {path}")]
-    UnreadableTable {
-        /// The file.
+    /// A table file, or a folder of tables, cannot be read.
+    #[error("cannot read {path}: {source}; perfdata folders hold <system>/<engine>_<version>/<table>.json")]
+    Unreadable {
+        /// The file or folder.
         path: String,
         /// What the operating system says.
-        #[source]
         source: std::io::Error,
     },
     /// A table is missing among those built in.

@@ -47,11 +47,8 @@ impl<K: Kernels + std::fmt::Debug + Send + Sync> TimingModel for DenseModel<K> {
         let Some((tokens, prefix)) = step.mean_prefill() else {
             return Price::ZERO;
         };
-        let price = total(&self.prefill_operators(PromptBatch {
-            batch: u64::from(step.prefill_seqs),
-            new_tokens: tokens.saturating_sub(prefix),
-            prefix,
-        }));
+        let prompts = PromptBatch::new(step.prefill_seqs, tokens.saturating_sub(prefix), prefix);
+        let price = total(&self.prefill_operators(prompts));
         Price {
             ms: price.ms.max(0.0),
             extrapolated_ms: price.extrapolated_ms.max(0.0),

@@ -16,6 +16,7 @@ mod plane;
 mod polynomial;
 mod precision;
 mod reading;
+mod roofline;
 mod table;
 mod table_file;
 mod work;
@@ -26,6 +27,7 @@ pub use model::{Price, StepShape, TimingModel, TimingProvider};
 pub use operators::OperatorCost;
 pub use polynomial::PolynomialTiming;
 pub use precision::{AttentionDtype, GemmDtype};
+pub use roofline::{RooflineModel, RooflineTiming};
 pub use table::{TableModel, TableTiming};
 pub use table_file::{
     AllReduceSlice, DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice, TABLE_UNIT, TableFile, TableSlice,

@@ -58,6 +58,14 @@ pub(crate) struct PromptBatch {
 }
 
 impl PromptBatch {
+    pub(crate) const fn new(batch: u32, new_tokens: u64, prefix: u64) -> Self {
+        Self {
+            batch: batch as u64,
+            new_tokens,
+            prefix,
+        }
+    }
+
     pub(crate) const fn full_tokens(self) -> u64 {
         self.new_tokens.saturating_add(self.prefix)
     }
@@ -104,6 +112,8 @@ pub(crate) struct DenseShape {
     pub(crate) head_dim: u64,
     /// Width of queries, and of attention's result.
     pub(crate) query_width: u64,
+    /// Width of queries, keys and values together.
+    pub(crate) qkv_width: u64,
     /// Width of gate and up projection together.
     pub(crate) gate_up_width: u64,
     /// Width of the feed-forward part.
@@ -136,14 +146,17 @@ impl DenseShape {
         let tp = u64::from(deployment.tp);
         let (head_dim, ffn) = (u64::from(model.head_dim), u64::from(model.intermediate_size));
         let query_heads = u64::from(model.attention_heads) / tp;
+        let kv_heads = u64::from(model.kv_heads_per_gpu(deployment.tp));
+        let query_width = query_heads * head_dim;
         let mut shape = Self {
             tp: deployment.tp,
             layers: model.layers,
             hidden: u64::from(model.hidden_size),
             query_heads,
-            kv_heads: u64::from(model.kv_heads_per_gpu(deployment.tp)),
+            kv_heads,
             head_dim,
-            query_width: query_heads * head_dim,
+            query_width,
+            qkv_width: query_width.saturating_add((kv_heads * head_dim).saturating_mul(2)),
             gate_up_width: 2 * ffn / tp,
             ffn_width: ffn / tp,
             vocab: u64::from(model.vocab_size) / tp,
@@ -168,7 +181,7 @@ impl DenseShape {
     pub(crate) const fn weight(&self, gemm: Gemm) -> (u64, u64, GemmDtype) {
         let dtype = self.precision.gemm;
         match gemm {
-            Gemm::Qkv => (self.query_width + 2 * self.head_dim * self.kv_heads, self.hidden, dtype),
+            Gemm::Qkv => (self.qkv_width, self.hidden, dtype),
             Gemm::AttentionOutput => (self.hidden, self.query_width, dtype),
             Gemm::GateUp => (self.gate_up_width, self.hidden, dtype),
             Gemm::Down => (self.hidden, self.ffn_width, dtype),

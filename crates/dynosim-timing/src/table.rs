@@ -228,7 +228,7 @@ impl TableModel {
     /// # Errors
     /// If this lies beyond the reach of the tables.
     pub fn prefill_ms(&self, batch: u32, new_tokens: u64, prefix: u64) -> Result<f64, TimingError> {
-        let prompts = prompts(batch, new_tokens, prefix);
+        let prompts = PromptBatch::new(batch, new_tokens, prefix);
         self.0.kernels.check_prefill(prompts)?;
         Ok(self.0.prefill_ms(prompts))
     }
@@ -243,7 +243,7 @@ impl TableModel {
         new_tokens: u64,
         prefix: u64,
     ) -> Result<Vec<OperatorCost>, TimingError> {
-        let prompts = prompts(batch, new_tokens, prefix);
+        let prompts = PromptBatch::new(batch, new_tokens, prefix);
         self.0.kernels.check_prefill(prompts)?;
         Ok(self.0.prefill_operators(prompts).to_vec())
     }
@@ -272,14 +272,6 @@ impl TableModel {
             .kernels
             .check_decode(u64::from(batch), context.saturating_add(1))?;
         Ok(self.0.decode_operators(u64::from(batch), context).to_vec())
-    }
-}
-
-fn prompts(batch: u32, new_tokens: u64, prefix: u64) -> PromptBatch {
-    PromptBatch {
-        batch: u64::from(batch),
-        new_tokens,
-        prefix,
     }
 }
 

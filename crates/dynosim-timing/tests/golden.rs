@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use dynosim_spec::Backend;
-use dynosim_timing::{OperatorCost, TableTiming};
+use dynosim_timing::{OperatorCost, RooflineTiming, TableTiming, TimingError, estimate_kv_tokens};
 use facts::{deployment, model};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -173,5 +173,73 @@ fn check_operators(call: &Call, operators: &[OperatorCost]) {
             "{expected:?}: {found:?}"
         );
         assert!(error(found.ms, expected.ms) <= TOLERANCE, "{expected:?}: {found:?}");
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct CapacityRow {
+    model: String,
+    tp: u32,
+    block_size: u64,
+    num_gpu_blocks: String,
+    backend: Backend,
+    memory_fraction: f64,
+    max_num_batched_tokens: u32,
+}
+
+#[test]
+fn capacities_match_exactly() {
+    let rows: Vec<CapacityRow> = golden_rows("capacity.csv");
+    let mut without_room = 0;
+    for row in &rows {
+        let mut deployment = deployment(model(&row.model), row.tp, row.backend);
+        deployment.engine.memory_fraction = row.memory_fraction;
+        deployment.engine.max_num_batched_tokens = Some(row.max_num_batched_tokens);
+        let tokens = estimate_kv_tokens(&deployment);
+        if row.num_gpu_blocks.starts_with("ERR") {
+            assert!(
+                matches!(tokens, Err(TimingError::NoKvRoom { .. })),
+                "{row:?}: {tokens:?}"
+            );
+            without_room += 1;
+        } else {
+            let blocks = tokens.expect("has room") / row.block_size;
+            assert_eq!(blocks.to_string(), row.num_gpu_blocks, "{row:?}");
+        }
+    }
+    println!("capacity.csv: {} rows, {without_room} of them without room", rows.len());
+}
+
+/// Median of unsigned relative errors in percent, and the 90th percentile.
+fn median_and_p90(mut errors: Vec<f64>) -> (f64, f64) {
+    errors.sort_by(f64::total_cmp);
+    (100.0 * errors[errors.len() / 2], 100.0 * errors[errors.len() * 9 / 10])
+}
+
+#[test]
+fn roofline_is_near_the_reference() {
+    for (name, prefill_median, decode_median) in [
+        ("Qwen/Qwen3-32B", 6.0, 6.0),
+        ("Qwen/Qwen3-8B", 6.0, 6.0),
+        ("meta-llama/Meta-Llama-3.1-8B", 6.0, 6.0),
+        ("meta-llama/Meta-Llama-3.1-70B", 6.0, 6.0),
+        ("Qwen/Qwen3-32B-FP8", 9.0, 6.0),
+    ] {
+        let bound = |tp| {
+            let deployment = deployment(model(name), tp, Backend::Vllm);
+            RooflineTiming.bind_roofline(&deployment).expect("facts are known")
+        };
+        let prefill: Vec<f64> = (golden_rows::<PrefillRow>("prefill.csv").into_iter())
+            .filter(|row| row.model == name && row.new_tokens + row.prefix <= 16_384)
+            .map(|row| error(bound(row.tp).prefill_ms(row.batch, row.new_tokens, row.prefix), row.ms))
+            .collect();
+        let decode: Vec<f64> = (golden_rows::<DecodeRow>("decode.csv").into_iter())
+            .filter(|row| row.model == name && row.isl <= 16_384 && row.osl > 1)
+            .map(|row| error(bound(row.tp).decode_ms(row.batch, row.isl, row.osl), row.ms))
+            .collect();
+        let (prefill, decode) = (median_and_p90(prefill), median_and_p90(decode));
+        println!("{name}: prefill median, p90 {prefill:.1?} %, decode {decode:.1?} %");
+        assert!(prefill.0 < prefill_median, "{name}: {prefill:?}");
+        assert!(decode.0 < decode_median, "{name}: {decode:?}");
     }
 }

@@ -8,7 +8,7 @@ use dynosim_spec::{
     WeightFormat, WorkerRole,
 };
 
-pub fn h200_sxm() -> GpuSpec {
+pub(crate) fn h200_sxm() -> GpuSpec {
     GpuSpec {
         name: "h200_sxm".to_owned(),
         memory_bandwidth: 4.8e12,
@@ -21,7 +21,7 @@ pub fn h200_sxm() -> GpuSpec {
     }
 }
 
-pub fn model(name: &str) -> ModelSpec {
+pub(crate) fn model(name: &str) -> ModelSpec {
     let llama = |layers, hidden_size, intermediate_size, attention_heads| ModelSpec {
         name: name.to_owned(),
         layers,
@@ -55,7 +55,7 @@ pub fn model(name: &str) -> ModelSpec {
 }
 
 /// Engine defaults with the memory fraction of the backend.
-pub fn deployment(model: ModelSpec, tp: u32, backend: Backend) -> Deployment {
+pub(crate) fn deployment(model: ModelSpec, tp: u32, backend: Backend) -> Deployment {
     Deployment {
         model_name: model.name.clone(),
         model: Some(Arc::new(model)),

@@ -1,0 +1,208 @@
+//! Where tables are: built into the binary, or in a folder.
+
+use std::borrow::Cow;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use dynosim_spec::Backend;
+
+use crate::error::TimingError;
+use crate::table_file::{TableFile, TableIdentity, TableSlice, engine_name};
+
+macro_rules! bundled {
+    ($($system:literal / $engine:literal),*) => {
+        &[$(
+            ($system, $engine, "gemm", bundled!(@ $system, $engine, "gemm")),
+            ($system, $engine, "context_attention", bundled!(@ $system, $engine, "context_attention")),
+            ($system, $engine, "generation_attention", bundled!(@ $system, $engine, "generation_attention")),
+            ($system, $engine, "custom_allreduce", bundled!(@ $system, $engine, "custom_allreduce")),
+        )*]
+    };
+    (@ $system:literal, $engine:literal, $table:literal) => {
+        include_str!(concat!("../../../perfdata/", $system, "/", $engine, "/", $table, ".json"))
+    };
+}
+
+/// System, engine folder, table and content of what is built in.
+#[cfg(feature = "bundled")]
+const BUNDLED: &[(&str, &str, &str, &str)] = bundled!("h200_sxm" / "vllm_0.14.0", "h200_sxm" / "sglang_0.5.6.post2");
+#[cfg(not(feature = "bundled"))]
+const BUNDLED: &[(&str, &str, &str, &str)] = &[];
+
+/// A collection of tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Perfdata {
+    /// Built into the binary.
+    Bundled,
+    /// A folder laid out like `perfdata/`.
+    Folder(PathBuf),
+}
+
+/// The tables of one engine version on one GPU system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableSet {
+    perfdata: Perfdata,
+    pub(crate) system: String,
+    pub(crate) engine: Backend,
+    pub(crate) version: String,
+}
+
+impl Perfdata {
+    /// The tables of `engine` `version` on `system`.
+    ///
+    /// # Errors
+    /// If there are none; the message lists what there is.
+    pub(crate) fn find(&self, system: &str, engine: Backend, version: &str) -> Result<TableSet, TimingError> {
+        let all = self.table_sets()?;
+        let fitting = |set: &&TableSet| set.system == system && set.engine == engine;
+        if let Some(set) = all.iter().filter(fitting).find(|set| set.version == version) {
+            return Ok(set.clone());
+        }
+        let versions: Vec<&str> = all.iter().filter(fitting).map(|set| set.version.as_str()).collect();
+        if versions.is_empty() {
+            let mut known: Vec<String> = all
+                .iter()
+                .map(|set| format!("{} ({})", set.system, engine_name(set.engine)))
+                .collect();
+            known.dedup();
+            return Err(TimingError::UnknownSystem {
+                system: system.to_owned(),
+                engine: engine_name(engine),
+                place: self.to_string(),
+                known: listing(&known),
+            });
+        }
+        Err(TimingError::UnknownEngineVersion {
+            system: system.to_owned(),
+            engine: engine_name(engine),
+            version: version.to_owned(),
+            place: self.to_string(),
+            known: listing(&versions),
+        })
+    }
+
+    /// All table sets, by system, engine and version.
+    fn table_sets(&self) -> Result<Vec<TableSet>, TimingError> {
+        let mut folders: Vec<(String, String)> = match self {
+            Self::Bundled => BUNDLED
+                .iter()
+                .map(|(system, engine, ..)| ((*system).to_owned(), (*engine).to_owned()))
+                .collect(),
+            Self::Folder(root) => {
+                let mut folders = Vec::new();
+                for system in subfolders(root)? {
+                    let engines = subfolders(&root.join(&system))?;
+                    folders.extend(engines.into_iter().map(|engine| (system.clone(), engine)));
+                }
+                folders
+            }
+        };
+        folders.sort_unstable();
+        folders.dedup();
+        let set = |(system, folder): (String, String)| {
+            let (engine, version) = folder.split_once('_')?;
+            let engine = [Backend::Vllm, Backend::Sglang]
+                .into_iter()
+                .find(|known| engine_name(*known) == engine)?;
+            Some(TableSet {
+                perfdata: self.clone(),
+                system,
+                engine,
+                version: version.to_owned(),
+            })
+        };
+        Ok(folders.into_iter().filter_map(set).collect())
+    }
+}
+
+impl std::fmt::Display for Perfdata {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bundled => f.write_str("the built-in perfdata"),
+            Self::Folder(root) => write!(f, "{}", root.display()),
+        }
+    }
+}
+
+impl TableSet {
+    /// Reads and checks one table.
+    ///
+    /// # Errors
+    /// If the table is missing, damaged or not what its place says.
+    pub(crate) fn load<S: TableSlice>(&self) -> Result<TableFile<S>, TimingError> {
+        let path = self.path::<S>();
+        TableFile::parse(
+            &self.text::<S>()?,
+            &path,
+            TableIdentity {
+                system: &self.system,
+                engine: self.engine,
+                engine_version: &self.version,
+            },
+        )
+    }
+
+    /// Where a table is, for messages.
+    pub(crate) fn path<S: TableSlice>(&self) -> String {
+        let relative = self.relative_path(S::TABLE);
+        match &self.perfdata {
+            Perfdata::Bundled => format!("perfdata/{relative}"),
+            Perfdata::Folder(root) => root.join(relative).display().to_string(),
+        }
+    }
+
+    fn text<S: TableSlice>(&self) -> Result<Cow<'static, str>, TimingError> {
+        match &self.perfdata {
+            Perfdata::Bundled => {
+                let folder = self.folder();
+                (BUNDLED.iter())
+                    .find(|(system, engine, table, _)| {
+                        *system == self.system && *engine == folder && *table == S::TABLE
+                    })
+                    .map(|(.., text)| Cow::Borrowed(*text))
+                    .ok_or_else(|| TimingError::MissingTable { path: self.path::<S>() })
+            }
+            Perfdata::Folder(root) => {
+                let bytes = fs::read(root.join(self.relative_path(S::TABLE)));
+                let bytes = bytes.map_err(|source| unreadable(&self.path::<S>(), source))?;
+                // Bytes that are no text cannot be JSON either; the parser says where.
+                Ok(Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()))
+            }
+        }
+    }
+
+    fn folder(&self) -> String {
+        format!("{}_{}", engine_name(self.engine), self.version)
+    }
+
+    fn relative_path(&self, table: &str) -> String {
+        format!("{}/{}/{table}.json", self.system, self.folder())
+    }
+}
+
+fn subfolders(folder: &Path) -> Result<Vec<String>, TimingError> {
+    let unreadable = |source| unreadable(&folder.display().to_string(), source);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        if entry.path().is_dir() {
+            names.extend(entry.file_name().into_string());
+        }
+    }
+    Ok(names)
+}
+
+fn unreadable(path: &str, source: std::io::Error) -> TimingError {
+    TimingError::Unreadable {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn listing<T: std::borrow::Borrow<str>>(items: &[T]) -> String {
+    if items.is_empty() {
+        "nothing".to_owned()
+    } else {
+        items.join(", ")
+    }
+}

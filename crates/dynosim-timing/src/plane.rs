@@ -1,0 +1,100 @@
+//! A complete two-dimensional slice of a densified grid, and the two ways to read between its leaves.
+
+use crate::cubic_patch::Cell;
+use crate::grid::Grid;
+use crate::reading::{Place, Reading, line_between};
+
+/// Latencies over rows and columns without gaps.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Plane {
+    rows: Vec<u64>,
+    columns: Vec<u64>,
+    readings: Vec<Reading>,
+}
+
+impl Plane {
+    /// The slice of `grid` at index `x` of its first axis: all rows that have leaves, and the columns
+    /// that none of these rows lacks. `None` if nothing is left.
+    pub(crate) fn of(grid: &Grid, x: usize) -> Option<Self> {
+        let (ys, zs) = (0..grid.axis(1).len(), 0..grid.axis(2).len());
+        let rows: Vec<usize> = ys
+            .filter(|&y| zs.clone().any(|z| grid.leaf(x, y, z).is_some()))
+            .collect();
+        let columns: Vec<usize> = zs
+            .filter(|&z| rows.iter().all(|&y| grid.leaf(x, y, z).is_some()))
+            .collect();
+        let leaves = rows
+            .iter()
+            .flat_map(|&y| columns.iter().map(move |&z| grid.leaf(x, y, z)));
+        let readings: Vec<Reading> = leaves.flatten().collect();
+        (!readings.is_empty()).then(|| Self {
+            rows: rows.iter().map(|&y| grid.axis(1)[y]).collect(),
+            columns: columns.iter().map(|&z| grid.axis(2)[z]).collect(),
+            readings,
+        })
+    }
+
+    /// Ascending keys of the rows; not empty.
+    pub(crate) fn rows(&self) -> &[u64] {
+        &self.rows
+    }
+
+    /// Ascending keys of the columns; not empty.
+    pub(crate) fn columns(&self) -> &[u64] {
+        &self.columns
+    }
+
+    /// Whether (`row`, `column`) lies within the keys.
+    pub(crate) fn contains(&self, row: u64, column: u64) -> bool {
+        !Place::of(&row, &self.rows).is_beyond() && !Place::of(&column, &self.columns).is_beyond()
+    }
+
+    /// Straight along the columns, then straight along the rows.
+    pub(crate) fn bilinear(&self, row: u64, column: u64) -> Reading {
+        let (y0, y1) = Place::of(&row, &self.rows).ends();
+        let (z0, z1) = Place::of(&column, &self.columns).ends();
+        let along_columns = |y: usize| {
+            let lower = self.reading(y, z0);
+            if z0 == z1 {
+                return lower;
+            }
+            line_between(
+                (self.columns[z0], self.columns[z1]),
+                (lower, self.reading(y, z1)),
+                column,
+            )
+        };
+        let lower = along_columns(y0);
+        if y0 == y1 {
+            return lower;
+        }
+        line_between((self.rows[y0], self.rows[y1]), (lower, along_columns(y1)), row)
+    }
+
+    /// On the smooth surface over the cell; straight where only one coordinate lies between keys.
+    pub(crate) fn cubic(&self, row: u64, column: u64) -> Reading {
+        let (y, z) = (Place::of(&row, &self.rows), Place::of(&column, &self.columns));
+        let (Place::Between(y0, y1), Place::Between(z0, z1)) = (y, z) else {
+            return self.bilinear(row, column);
+        };
+        let corners = [
+            self.reading(y0, z0),
+            self.reading(y0, z1),
+            self.reading(y1, z0),
+            self.reading(y1, z1),
+        ];
+        let cell = Cell {
+            y: (self.rows[y0] as f64, self.rows[y1] as f64),
+            z: (self.columns[z0] as f64, self.columns[z1] as f64),
+            values: corners.map(|corner| corner.ms),
+        };
+        Reading {
+            ms: cell.at(row as f64, column as f64),
+            extrapolated: corners.iter().any(|corner| corner.extrapolated),
+        }
+    }
+
+    fn reading(&self, y: usize, z: usize) -> Reading {
+        self.readings[y * self.columns.len() + z]
+    }
+}

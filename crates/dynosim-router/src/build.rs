@@ -79,7 +79,10 @@ mod tests {
         assert!(wants(&kv_router(1.0), WorkerRole::Aggregated));
         assert!(wants(&kv_router(0.5), WorkerRole::Prefill));
         assert!(!wants(&kv_router(1.0), WorkerRole::Decode));
-        assert!(!wants(&kv_router(0.0), WorkerRole::Aggregated));
+        assert!(
+            wants(&kv_router(0.0), WorkerRole::Aggregated),
+            "bookings know overlaps whatever the credit"
+        );
         assert!(
             !wants(&RouterSettings::default(), WorkerRole::Aggregated),
             "round robin"

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dynosim_spec::{BlockSize, RequestId, RouterSettings, SegmentId, SimTime, WorkerId};
+use dynosim_spec::{BlockSize, RequestId, RouterSettings, SegmentId, SimTime, WorkerId, WorkerRole};
 
 use crate::active_blocks::{ActiveBlocks, BlockTracking, Footprint};
 use crate::bookings::Bookings;
@@ -62,7 +62,7 @@ impl KvOverlap {
             block_size: pool.block_size,
             cost_function: CostFunction::new(settings, pool.block_size),
             busy_above_tokens: settings.router_queue_threshold.map(|threshold| threshold * step_tokens),
-            wants_kv_events: settings.overlap_score_credit > 0.0,
+            wants_kv_events: pool.role != WorkerRole::Decode,
             track_prefill_tokens: settings.router_track_prefill_tokens,
 
             prefix_index: PrefixIndex::new(Arc::clone(&pool.prompts), workers),

@@ -12,7 +12,7 @@ pub struct RouteQuery<'a> {
     pub request: RequestId,
     /// Prompt length in tokens.
     pub input_tokens: u32,
-    /// Shared segments of the prompt from its first block on; empty without prefix caching.
+    /// Shared segments of the prompt from its first block on, whether or not workers cache prefixes.
     pub prompt: &'a [SegmentId],
 }
 

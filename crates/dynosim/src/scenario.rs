@@ -6,16 +6,23 @@ use dynosim_core::Scenario;
 use dynosim_spec::{
     EngineSpec, GpuSpec, HardwareSpec, ModelSpec, SpecError, TimingKind, TimingSpec, WorkerRole, Workload, WorkloadSpec,
 };
-use dynosim_timing::{PolynomialTiming, TimingProvider};
+use dynosim_timing::{PolynomialTiming, RooflineTiming, TableTiming, TimingProvider};
 
 use crate::error::Error;
 
 /// The built-in provider that a spec asks for. `perfdata` is a folder of tables to use instead of
 /// the bundled ones.
 pub fn timing_provider(timing: &TimingSpec, perfdata: Option<&Path>) -> Box<dyn TimingProvider> {
-    let _ = perfdata;
     match timing.provider {
-        TimingKind::Table | TimingKind::Roofline | TimingKind::Polynomial => Box::new(PolynomialTiming),
+        TimingKind::Polynomial => Box::new(PolynomialTiming),
+        TimingKind::Roofline => Box::new(RooflineTiming),
+        TimingKind::Table => {
+            let tables = TableTiming::new(timing.engine_version.clone());
+            Box::new(match perfdata {
+                Some(folder) => tables.with_perfdata(folder),
+                None => tables,
+            })
+        }
     }
 }
 

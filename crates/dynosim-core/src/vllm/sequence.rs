@@ -31,7 +31,7 @@ pub(super) struct StepShare {
 }
 
 impl Sequence {
-    pub(super) fn new(incoming: Incoming) -> Self {
+    pub(super) fn new(incoming: Incoming, hold: KvHold) -> Self {
         Self {
             request: incoming.request,
             input_tokens: incoming.input_tokens,
@@ -39,7 +39,7 @@ impl Sequence {
             generated: 0,
             computed: 0,
             furthest: 0,
-            hold: KvHold::new(incoming.request),
+            hold,
             running: false,
             share: StepShare::default(),
         }

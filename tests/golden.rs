@@ -3,4 +3,4 @@
 mod engine;
 mod rules;
 mod runs;
-mod support;
+pub(crate) mod support;

@@ -30,7 +30,7 @@ fn check(goldens: Vec<Golden>, traces: Option<&Path>) {
         match golden.json["check"].as_str() {
             Some("exact") => differences.extend(golden.differences(&golden.simulate(&spec).report)),
             _ => {
-                let reports = (0..10).map(|seed| {
+                let reports = (0..golden.seeds()).map(|seed| {
                     spec.router.seed = Some(seed);
                     golden.simulate(&spec).report
                 });
@@ -43,6 +43,18 @@ fn check(goldens: Vec<Golden>, traces: Option<&Path>) {
 }
 
 impl Golden {
+    /// Seeds to average over: an interval drawn by few repetitions is narrow against the spread of ten.
+    fn seeds(&self) -> u64 {
+        if self.json["envelope_repeats"]
+            .as_u64()
+            .is_some_and(|repeats| repeats < 10)
+        {
+            30
+        } else {
+            10
+        }
+    }
+
     /// Where the mean over several seeds leaves the interval that the reference's random ties span.
     fn envelope_differences(&self, reports: &[dynosim::Report]) -> Vec<String> {
         let envelope = self.json["envelope"].as_object().expect("an envelope");

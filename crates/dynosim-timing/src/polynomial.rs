@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use dynosim_spec::Deployment;
 
+use crate::decode_inputs::DecodeInputs;
 use crate::error::TimingError;
 use crate::model::{Price, StepShape, TimingModel, TimingProvider};
 
-/// Shortest decode step, in milliseconds, that the built-in models return (study of the reference: its simulator has this floor).
+/// Shortest decode step, in milliseconds, that the built-in models return; the reference's simulator has this floor.
 pub(crate) const DECODE_FLOOR_MS: f64 = 1.0;
 
 /// Step times from two quadratics, the same for every model and GPU.
@@ -28,6 +29,10 @@ impl TimingModel for PolynomialTiming {
     fn decode(&self, step: &StepShape) -> Price {
         let share = step.active_kv_tokens as f64 / step.total_kv_tokens.max(1) as f64;
         Price::known((-25.74 * (share * share) + 54.01 * share + 5.74).max(DECODE_FLOOR_MS))
+    }
+
+    fn decode_depends_on(&self) -> DecodeInputs {
+        DecodeInputs::KvUsage
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dynosim_spec::{Backend, Deployment, GpuSpec};
 
+use crate::decode_inputs::DecodeInputs;
 use crate::dense_model::DenseModel;
 use crate::error::TimingError;
 use crate::model::{Price, StepShape, TimingModel, TimingProvider};
@@ -89,7 +90,6 @@ impl RooflineTiming {
     ///
     /// # Errors
     /// If the model is unknown or its heads do not divide over the GPUs.
-    #[expect(clippy::unused_self, reason = "called like the other providers")]
     pub fn bind_roofline(&self, deployment: &Deployment) -> Result<Arc<RooflineModel>, TimingError> {
         let shape = DenseShape::of(deployment, "pricing it on the roofline")?;
         let kernels = RooflineKernels {
@@ -216,5 +216,9 @@ impl TimingModel for RooflineModel {
 
     fn decode(&self, step: &StepShape) -> Price {
         self.0.decode(step)
+    }
+
+    fn decode_depends_on(&self) -> DecodeInputs {
+        self.0.decode_depends_on()
     }
 }

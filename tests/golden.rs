@@ -4,3 +4,4 @@ mod engine;
 mod rules;
 mod runs;
 pub(crate) mod support;
+mod sweeps;

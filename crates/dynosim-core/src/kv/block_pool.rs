@@ -73,6 +73,11 @@ impl BlockPool {
         self.capacity - self.active_blocks()
     }
 
+    /// Blocks that hold nothing.
+    pub(crate) fn free_blocks(&self) -> u64 {
+        self.available_blocks() - self.cache.idle_blocks()
+    }
+
     /// Leading full blocks of a sequence of `tokens` tokens that are resident.
     pub(crate) fn cached_blocks(&self, path: &[SegmentId], hold: &KvHold, tokens: u32) -> u32 {
         let resident = self.cache.resident_prefix(path, &hold.prefix);
@@ -151,7 +156,6 @@ impl BlockPool {
 
     /// Evicts until `blocks` blocks are free.
     fn make_room(&mut self, blocks: u64) {
-        let free = self.capacity - self.active_blocks() - self.cache.idle_blocks();
-        self.cache.evict(blocks.saturating_sub(free));
+        self.cache.evict(blocks.saturating_sub(self.free_blocks()));
     }
 }

@@ -4,6 +4,7 @@ use dynosim_spec::RequestId;
 
 use crate::engine::Incoming;
 use crate::kv::KvHold;
+use crate::metrics::TokenTrail;
 
 /// Progress of one request.
 #[derive(Debug, Clone)]
@@ -18,6 +19,7 @@ pub(super) struct Sequence {
     pub(super) furthest: u32,
     pub(super) hold: KvHold,
     pub(super) running: bool,
+    pub(super) tokens: TokenTrail,
     pub(super) share: StepShare,
 }
 
@@ -41,6 +43,7 @@ impl Sequence {
             furthest: 0,
             hold,
             running: false,
+            tokens: TokenTrail::default(),
             share: StepShare::default(),
         }
     }

@@ -1,12 +1,12 @@
 //! Small random deployments and workloads in which ties, preemptions and evictions are common.
 
-use dynosim::core::Outcome;
+use dynosim::core::{Outcome, Stepping};
 use dynosim::spec::{
     Admission, Backend, BlockSize, EngineArgs, EngineSpec, HardwareSpec, Limit, PreemptionMode, Request, Rules,
     RunSpec, SimDuration, SyntheticLoad, SyntheticWorkload, TimingKind, Topology, Workload, WorkloadBuilder,
     WorkloadSpec,
 };
-use dynosim::timing::PolynomialTiming;
+use dynosim::timing::{DecodeInputs, PolynomialTiming};
 use dynosim::{Error, Run};
 use proptest::prelude::*;
 
@@ -20,7 +20,8 @@ pub(crate) struct Case {
     pub(crate) closed_loop: Option<u32>,
     pub(crate) content_block: u32,
     pub(crate) args: [EngineArgs; 2],
-    pub(crate) toy_timing: bool,
+    /// Toy step times that look at this much of a step; `None` is polynomial timing.
+    pub(crate) toy_timing: Option<DecodeInputs>,
     pub(crate) sessions: Vec<Vec<Turn>>,
 }
 
@@ -48,7 +49,7 @@ impl Case {
                 prop::option::of(1_u32..6),
                 content_block,
                 (prefill_args, decode_args),
-                any::<bool>(),
+                toy_timing(),
                 prop::collection::vec(session(longest_prompt, longest_output), 1..12),
             )
                 .prop_map(
@@ -120,16 +121,23 @@ impl Case {
 
     /// What the simulator makes of it.
     pub(crate) fn simulate(&self) -> Result<Outcome, Error> {
-        self.simulate_as(&self.spec())
+        self.simulate_stepping(Stepping::Bulk)
+    }
+
+    /// What the simulator makes of it when it computes decode steps in this way.
+    pub(crate) fn simulate_stepping(&self, stepping: Stepping) -> Result<Outcome, Error> {
+        self.simulate_as(&self.spec(), stepping)
     }
 
     /// What the simulator makes of its workload under another spec.
-    pub(crate) fn simulate_as(&self, spec: &RunSpec) -> Result<Outcome, Error> {
-        let run = Run::new(spec).workload(self.workload()).keep_token_times();
-        if self.toy_timing {
-            run.timing(&ToyTiming).simulate()
-        } else {
-            run.timing(&PolynomialTiming).simulate()
+    pub(crate) fn simulate_as(&self, spec: &RunSpec, stepping: Stepping) -> Result<Outcome, Error> {
+        let run = Run::new(spec)
+            .workload(self.workload())
+            .keep_token_times()
+            .stepping(stepping);
+        match self.toy_timing {
+            Some(inputs) => run.timing(&ToyTiming(inputs)).simulate(),
+            None => run.timing(&PolynomialTiming).simulate(),
         }
     }
 }
@@ -218,5 +226,16 @@ fn turn(longest_prompt: u32, longest_output: u32) -> impl Strategy<Value = Turn>
             input_tokens,
             output_tokens,
         },
+    )
+}
+
+fn toy_timing() -> impl Strategy<Value = Option<DecodeInputs>> {
+    prop::option::weighted(
+        0.75,
+        prop_oneof![
+            Just(DecodeInputs::WholeStep),
+            Just(DecodeInputs::MeanContext),
+            Just(DecodeInputs::KvUsage)
+        ],
     )
 }

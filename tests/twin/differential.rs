@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dynosim::Error;
-use dynosim::core::{Outcome, SimError};
+use dynosim::core::{Outcome, SimError, Stepping};
 use dynosim::spec::{Rules, SimTime, WorkerId};
 use dynosim::timing::{PolynomialTiming, TimingModel};
 use proptest::prelude::*;
@@ -29,6 +29,7 @@ proptest! {
 }
 
 fn check(case: &Case) -> Result<(), TestCaseError> {
+    bulk_equals_single(case)?;
     match (case.simulate(), run_twin(case)) {
         (Ok(ours), Ok(expected)) => compare(case, &ours, &expected),
         (Err(Error::Simulation(SimError::NoProgress { .. })), Err(_)) => {
@@ -43,11 +44,31 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     }
 }
 
+/// Computing many decode steps at once changes nothing.
+fn bulk_equals_single(case: &Case) -> Result<(), TestCaseError> {
+    match (
+        case.simulate_stepping(Stepping::Bulk),
+        case.simulate_stepping(Stepping::Single),
+    ) {
+        (Ok(bulk), Ok(single)) => {
+            prop_assert_eq!(bulk.requests, single.requests, "bulk against single steps");
+            prop_assert_eq!(bulk.token_times, single.token_times);
+            prop_assert_eq!(bulk.report, single.report);
+            prop_assert_eq!(bulk.evictions, single.evictions);
+            Ok(())
+        }
+        (Err(bulk), Err(single)) => {
+            prop_assert_eq!(bulk.to_string(), single.to_string());
+            Ok(())
+        }
+        (bulk, single) => Err(TestCaseError::fail(format!("{bulk:?} against {single:?}"))),
+    }
+}
+
 fn run_twin(case: &Case) -> Result<History, Stuck> {
-    let timing: Arc<dyn TimingModel> = if case.toy_timing {
-        Arc::new(ToyTiming)
-    } else {
-        Arc::new(PolynomialTiming)
+    let timing: Arc<dyn TimingModel> = match case.toy_timing {
+        Some(inputs) => Arc::new(ToyTiming(inputs)),
+        None => Arc::new(PolynomialTiming),
     };
     simulate(&case.engine(), &case.topology, &case.workload(), &timing)
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use dynosim::spec::Deployment;
-use dynosim::timing::{Price, StepShape, TimingError, TimingModel, TimingProvider};
+use dynosim::timing::{DecodeInputs, Price, StepShape, TimingError, TimingModel, TimingProvider};
 
-/// Whole milliseconds from 0 to 3, scattered over the figures of the step.
+/// Whole milliseconds from 0 to 3, scattered over the figures of the step. A decode price looks at
+/// no more of them than these.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ToyTiming;
+pub(crate) struct ToyTiming(pub(crate) DecodeInputs);
 
 impl TimingProvider for ToyTiming {
     fn bind(&self, _deployment: &Deployment) -> Result<Arc<dyn TimingModel>, TimingError> {
@@ -25,12 +26,24 @@ impl TimingModel for ToyTiming {
     }
 
     fn decode(&self, step: &StepShape) -> Price {
-        scattered(&[
-            u64::from(step.decode_seqs),
-            step.decode_context_tokens,
-            step.active_kv_tokens,
-            step.total_kv_tokens,
-        ])
+        let seqs = u64::from(step.decode_seqs);
+        match self.0 {
+            DecodeInputs::MeanContext => scattered(&[seqs, step.mean_context().unwrap_or_default()]),
+            DecodeInputs::KvUsage => scattered(&[seqs, step.active_kv_tokens, step.total_kv_tokens]),
+            DecodeInputs::WholeStep => {
+                let whole_step = [
+                    seqs,
+                    step.decode_context_tokens,
+                    step.active_kv_tokens,
+                    step.total_kv_tokens,
+                ];
+                scattered(&whole_step)
+            }
+        }
+    }
+
+    fn decode_depends_on(&self) -> DecodeInputs {
+        self.0
     }
 }
 

@@ -78,6 +78,11 @@ impl BlockPool {
         self.available_blocks() - self.cache.idle_blocks()
     }
 
+    /// Tokens for which a request holds blocks.
+    pub(crate) fn held_tokens(&self, hold: &KvHold) -> u32 {
+        hold.blocks().saturating_mul(self.block_size.tokens())
+    }
+
     /// Leading full blocks of a sequence of `tokens` tokens that are resident.
     pub(crate) fn cached_blocks(&self, path: &[SegmentId], hold: &KvHold, tokens: u32) -> u32 {
         let resident = self.cache.resident_prefix(path, &hold.prefix);

@@ -1,5 +1,7 @@
 //! One simulation, from a spec to its outcome.
 
+use std::fmt;
+
 use dynosim_core::{Outcome, RouterFactory, Scenario, WorkerShape};
 use dynosim_router::{Pool, Router};
 use dynosim_spec::{RouterSettings, RunSpec, Topology, WorkerRole, Workload};
@@ -16,6 +18,12 @@ pub struct Run<'a> {
     workload: Option<Workload>,
     warnings: Vec<String>,
     keep_token_times: bool,
+}
+
+impl fmt::Debug for Run<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("spec", self.spec).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Run<'a> {

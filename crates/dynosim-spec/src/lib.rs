@@ -1,7 +1,40 @@
 //! What a simulated deployment consists of: units, identities, engines, models, GPUs, routers and workloads.
 //!
 //! This is the bottom layer. It reads and checks specs and traces and draws synthetic workloads; it
-//! does not price, route or simulate anything.
+//! does not price, route or simulate anything, and it never asks the host for anything but the files it
+//! is told to read and the number of cores.
+//!
+//! | Where | What |
+//! |---|---|
+//! | `spec` | [`RunSpec`], one simulation, and [`ReplayOptimizeSpec`], a sweep: the two JSON documents and their parts |
+//! | `engine_args`, `engine` | [`EngineArgs`] as given, [`EngineConfig`] with every default filled in |
+//! | `router` | [`RouterSettings`] |
+//! | `model`, `gpu` | [`ModelSpec`] and [`GpuSpec`], found by name |
+//! | `deployment` | [`Deployment`]: model, GPU and engine settings of one pool |
+//! | `workload_spec` | [`WorkloadSpec`], a workload as declared |
+//! | `workload`, `prompt_segments` | [`Workload`], every request of it, and what their prompts share |
+//! | `units`, `ids` | simulated time, block sizes and identities |
+//! | `reader`, `nearest`, `error` | strict reading that finds all mistakes at once, and [`SpecError`] |
+//!
+//! Reading a document fills in every default and says what is wrong and what is asked for in vain:
+//!
+//! ```
+//! use dynosim_spec::{RunSpec, WorkerRole};
+//!
+//! let text = r#"{
+//!     "engine": {"model": "Qwen/Qwen3-32B", "backend": "vllm", "baseEngineArgs": {"block_size": 16}},
+//!     "hardware": {"system": "h200_sxm"},
+//!     "topology": {"workers": 4, "tp": 2},
+//!     "workload": {"isl": 4000, "osl": 500, "requestCount": 100, "concurrency": 16, "arrivalSeed": 7}
+//! }"#;
+//! let read = RunSpec::from_json(text)?;
+//! assert_eq!(read.value.engine.config(WorkerRole::Aggregated).max_num_seqs, Some(256));
+//! assert_eq!(read.warnings, ["workload.arrivalSeed: has no effect without requestRate"]);
+//!
+//! let error = RunSpec::from_json(&text.replace("\"isl\"", "\"islands\"")).expect_err("isl is missing");
+//! assert!(error.to_string().contains("workload.isl: is missing"));
+//! # Ok::<(), dynosim_spec::SpecError>(())
+//! ```
 
 mod deployment;
 mod engine;

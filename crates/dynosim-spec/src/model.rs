@@ -2,6 +2,8 @@
 
 mod bundled;
 mod config_json;
+#[cfg(test)]
+mod tests;
 mod weights;
 
 use std::fs;
@@ -66,10 +68,12 @@ impl ModelSpec {
     /// make no sense, [`SpecError::UnsupportedModel`] for everything else, mixtures of experts included.
     ///
     /// ```
+    /// # #[cfg(feature = "bundled")] {
     /// use dynosim_spec::{ModelSpec, WeightFormat};
     ///
     /// let model = ModelSpec::find("Qwen/Qwen3-32B-FP8")?;
     /// assert_eq!((model.layers, model.weights), (64, WeightFormat::Fp8Block));
+    /// # }
     /// # Ok::<(), dynosim_spec::SpecError>(())
     /// ```
     pub fn find(name_or_path: &str) -> Result<Self, SpecError> {

@@ -15,3 +15,6 @@ pub use router::{RunRouterSpec, SweepRouterMode, SweepRouterSpec};
 pub use run::{RunSpec, Topology};
 pub use sla::{SlaBound, SlaSpec};
 pub use sweep::{Objective, ReplayOptimizeSpec, SearchSpec};
+
+#[cfg(test)]
+mod tests;

@@ -175,10 +175,10 @@ fn gemm(extract: &Extract) -> Result<Vec<GemmSlice>, Failure> {
 
 fn prefill_attention(extract: &Extract, head_dims: &[u64]) -> Result<Vec<PrefillAttentionSlice>, Failure> {
     let (fmha, kv) = (extract.column("fmha_dtype")?, extract.column("kv_dtype")?);
-    let layout = head_layout(extract, head_dims)?;
+    let heads = HeadColumns::of(extract)?;
     let slices = extract.group(["n", "s", "b"], |row| {
         let formats = dtype::<AttentionDtype>(&row[fmha]).zip(dtype::<AttentionDtype>(&row[kv]));
-        Ok(formats.zip(layout(row)?))
+        Ok(formats.zip(heads.layout(row, head_dims)?))
     })?;
     let slice = |(((fmha_dtype, kv_dtype), (kv_heads, head_dim)), points): (_, Points<3>)| PrefillAttentionSlice {
         fmha_dtype,
@@ -196,9 +196,9 @@ fn prefill_attention(extract: &Extract, head_dims: &[u64]) -> Result<Vec<Prefill
 
 fn decode_attention(extract: &Extract, head_dims: &[u64]) -> Result<Vec<DecodeAttentionSlice>, Failure> {
     let kv = extract.column("kv_dtype")?;
-    let layout = head_layout(extract, head_dims)?;
+    let heads = HeadColumns::of(extract)?;
     let slices = extract.group(["n", "b", "s"], |row| {
-        Ok(dtype::<AttentionDtype>(&row[kv]).zip(layout(row)?))
+        Ok(dtype::<AttentionDtype>(&row[kv]).zip(heads.layout(row, head_dims)?))
     })?;
     let slice = |((kv_dtype, (kv_heads, head_dim)), points): (_, Points<3>)| DecodeAttentionSlice {
         kv_dtype,
@@ -213,17 +213,28 @@ fn decode_attention(extract: &Extract, head_dims: &[u64]) -> Result<Vec<DecodeAt
     Ok(slices.into_iter().map(slice).collect())
 }
 
-/// KV heads and head size of a row; `None` for sliding windows and head sizes that are not wanted.
-fn head_layout(
-    extract: &Extract,
-    head_dims: &[u64],
-) -> Result<impl Fn(&StringRecord) -> Result<Option<(u64, u64)>, Failure>, Failure> {
-    let (kv_heads, head_dim) = (extract.column("n_kv")?, extract.column("head_dim")?);
-    let window = extract.column("window")?;
-    Ok(move |row: &StringRecord| {
-        let layout = (row[kv_heads].parse()?, row[head_dim].parse()?);
-        Ok((&row[window] == "0" && head_dims.contains(&layout.1)).then_some(layout))
-    })
+/// Columns that say which heads a row is about.
+struct HeadColumns {
+    kv_heads: usize,
+    head_dim: usize,
+    window: usize,
+}
+
+impl HeadColumns {
+    fn of(extract: &Extract) -> Result<Self, Failure> {
+        Ok(Self {
+            kv_heads: extract.column("n_kv")?,
+            head_dim: extract.column("head_dim")?,
+            window: extract.column("window")?,
+        })
+    }
+
+    /// KV heads and head size of a row; `None` for sliding windows and head sizes that are not wanted.
+    fn layout(&self, row: &StringRecord, head_dims: &[u64]) -> Result<Option<(u64, u64)>, Failure> {
+        let (kv_heads, head_dim) = (row[self.kv_heads].parse()?, row[self.head_dim].parse()?);
+        let wanted = &row[self.window] == "0" && head_dims.contains(&head_dim);
+        Ok(wanted.then_some((kv_heads, head_dim)))
+    }
 }
 
 fn all_reduce(extract: &Extract) -> Result<Vec<AllReduceSlice>, Failure> {

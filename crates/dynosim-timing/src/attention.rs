@@ -14,6 +14,9 @@ const HEADS: [u64; 24] = [
     1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32, 36, 40, 48, 56, 72, 96, 128,
 ];
 
+/// Largest number of query heads in a densified table.
+pub(crate) const MAX_HEADS: u64 = HEADS[HEADS.len() - 1];
+
 /// Batch sizes of prefill; 512 is filled in before 384, which is then read between 256 and 512.
 const PREFILL_BATCHES: [u64; 13] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 384, 1024, 2048];
 

@@ -3,7 +3,7 @@
 use dynosim_spec::GpuSpec;
 
 use crate::all_reduce::AllReduce;
-use crate::attention::{DecodeAttention, PrefillAttention, densify_decode, densify_prefill};
+use crate::attention::{DecodeAttention, MAX_HEADS, PrefillAttention, densify_decode, densify_prefill};
 use crate::error::TimingError;
 use crate::gemm::GemmGrid;
 use crate::grid::Grid;
@@ -11,7 +11,7 @@ use crate::operators::{DenseShape, Gemm};
 use crate::perfdata::TableSet;
 use crate::reading::Curve;
 use crate::table_file::{
-    AllReduceSlice, DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice, TableFile, TableSlice, heads,
+    AllReduceSlice, DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice, TableFile, TableSlice, kv_heads_name,
 };
 
 /// Tables of one engine version on one GPU system.
@@ -73,9 +73,12 @@ impl<S: TableSlice, G> Loaded<S, G> {
         Some(self.densified[index].get_or_insert_with(|| densify(slice)))
     }
 
-    fn descriptions(&self) -> String {
-        let all: Vec<String> = self.file.slices.iter().map(S::describe).collect();
-        all.join("; ")
+    /// The different values of one property of the slices, for messages.
+    fn offered(&self, property: impl Fn(&S) -> String) -> String {
+        let mut values: Vec<String> = self.file.slices.iter().map(property).collect();
+        values.sort_unstable();
+        values.dedup();
+        values.join(", ")
     }
 }
 
@@ -106,11 +109,15 @@ impl EngineTables {
         let gpu = &self.gpu;
         let table = self.gemm.load(&self.set)?;
         let grid = table.densified(|slice| slice.dtype == dtype, |slice| GemmGrid::densified(slice, gpu));
-        let (column, missing) = match grid {
-            Some(grid) => (grid.column(n, k), format!("{} weight of {n} x {k}", dtype.name())),
-            None => (None, format!("dtype {}", dtype.name())),
+        let Some(grid) = grid else {
+            let available = table.offered(|slice| slice.dtype.name().to_owned());
+            return Err(client.uncovered::<GemmSlice>(&self.set, dtype.name().to_owned(), available));
         };
-        column.ok_or_else(|| client.uncovered::<GemmSlice>(&self.set, missing, table.descriptions()))
+        grid.column(n, k).ok_or_else(|| {
+            let (least, most) = grid.features();
+            let missing = format!("weight of {n} x {k}");
+            client.uncovered::<GemmSlice>(&self.set, missing, format!("{least} to {most} features"))
+        })
     }
 
     /// Attention of prompts.
@@ -125,8 +132,14 @@ impl EngineTables {
         let grid = table.densified(fits, densify_prefill);
         let attention = grid.and_then(|grid| PrefillAttention::of(grid, shape.query_heads));
         attention.ok_or_else(|| {
-            let formats = format!("{} with {} kv", fmha.name(), kv.name());
-            client.uncovered::<PrefillAttentionSlice>(&self.set, client.attention(&formats), table.descriptions())
+            let missing = client.attention(&format!("attention in {} over {} kv", fmha.name(), kv.name()));
+            let available = format!(
+                "{}; head_dim {}; kv heads {}; at most {MAX_HEADS} query heads",
+                table.offered(|slice| format!("{} over {} kv", slice.fmha_dtype.name(), slice.kv_dtype.name())),
+                table.offered(|slice| slice.head_dim.to_string()),
+                table.offered(|slice| kv_heads_name(slice.kv_heads)),
+            );
+            client.uncovered::<PrefillAttentionSlice>(&self.set, missing, available)
         })
     }
 
@@ -141,8 +154,14 @@ impl EngineTables {
         let grid = table.densified(fits, |slice| densify_decode(slice, gpu));
         let attention = grid.and_then(|grid| DecodeAttention::of(grid, shape.query_heads));
         attention.ok_or_else(|| {
-            let missing = client.attention(&format!("{} kv", kv.name()));
-            client.uncovered::<DecodeAttentionSlice>(&self.set, missing, table.descriptions())
+            let missing = client.attention(&format!("attention over {} kv", kv.name()));
+            let available = format!(
+                "{} kv; head_dim {}; kv heads {}; at most {MAX_HEADS} query heads",
+                table.offered(|slice| slice.kv_dtype.name().to_owned()),
+                table.offered(|slice| slice.head_dim.to_string()),
+                table.offered(|slice| kv_heads_name(slice.kv_heads)),
+            );
+            client.uncovered::<DecodeAttentionSlice>(&self.set, missing, available)
         })
     }
 
@@ -156,7 +175,10 @@ impl EngineTables {
         let table = self.all_reduce.load(&self.set)?;
         let slice = table.slice(|slice| slice.tp == u64::from(group));
         let found = slice.and_then(|slice| AllReduce::of(slice, tp, &self.gpu));
-        let uncovered = || client.uncovered::<AllReduceSlice>(&self.set, format!("tp {group}"), table.descriptions());
+        let uncovered = || {
+            let available = table.offered(|slice| slice.tp.to_string());
+            client.uncovered::<AllReduceSlice>(&self.set, format!("tp {group}"), available)
+        };
         found.map(Some).ok_or_else(uncovered)
     }
 }
@@ -172,8 +194,11 @@ impl Client<'_> {
     }
 
     fn attention(self, formats: &str) -> String {
-        let layout = heads(self.table_kv_heads(), self.shape.head_dim);
-        format!("{formats}, {layout}, {} query heads", self.shape.query_heads)
+        let (kv_heads, shape) = (kv_heads_name(self.table_kv_heads()), self.shape);
+        format!(
+            "{formats}, head_dim {}, kv heads {kv_heads}, {} query heads",
+            shape.head_dim, shape.query_heads
+        )
     }
 
     fn uncovered<S: TableSlice>(self, set: &TableSet, missing: String, available: String) -> TimingError {

@@ -53,6 +53,13 @@ impl GemmGrid {
         self.column_on_grid(n, k).or_else(|| self.column_between(n, k))
     }
 
+    /// Smallest and largest feature count of the grid.
+    pub(crate) fn features(&self) -> (u64, u64) {
+        let of = |axis| self.grid.axis(axis).iter().copied();
+        let (least, most) = (of(1).min().max(of(2).min()), of(1).max().min(of(2).max()));
+        (least.unwrap_or_default(), most.unwrap_or_default())
+    }
+
     fn column_on_grid(&self, n: u64, k: u64) -> Option<Curve> {
         let (Place::At(y), Place::At(z)) = (Place::of(&n, self.grid.axis(1)), Place::of(&k, self.grid.axis(2))) else {
             return None;

@@ -1,4 +1,55 @@
-//! How long an engine step takes.
+//! How long an engine step takes, and how much KV cache fits on a GPU.
+//!
+//! A [`TimingProvider`] is bound to a deployment once (model, GPU, tensor-parallel size, engine), which may
+//! fail; the [`TimingModel`] it gives prices any step, which may not. There are three providers:
+//!
+//! | provider | rests on | fits |
+//! |---|---|---|
+//! | [`TableTiming`] | measured kernel latencies, built in or from a folder | H200 SXM with vLLM 0.14.0 or SGLang 0.5.6.post2 |
+//! | [`RooflineTiming`] | peak rates of the GPU, calibrated on those measurements | any GPU |
+//! | [`PolynomialTiming`] | two fixed quadratics | no particular model or GPU |
+//!
+//! A closure is a provider too. [`estimate_kv_tokens`] says how many tokens of KV cache a deployment has room
+//! for. Every [`Price`] says how much of it rests on extrapolation.
+//!
+//! This crate does not simulate: it knows nothing of requests, queues, schedulers or routers, and steps with
+//! the same sums cost the same. It prices dense decoder-only transformers under tensor parallelism; experts,
+//! latent attention, sliding windows and pipeline parallelism are not covered.
+//!
+//! # Modules
+//! * `model`: the two traits, the step and its price.
+//! * `polynomial`, `roofline`, `table`: the providers.
+//! * `operators`, `dense_model`: the operators of a pass, written once for roofline and tables, and their sums.
+//! * `precision`, `work`: number formats of a deployment; what kernels compute and move.
+//! * `table_file`, `perfdata`, `engine_tables`: the tables' schema, where they are, and their cache.
+//! * `gemm`, `attention`, `all_reduce`: what is read off each table.
+//! * `reading`, `grid`, `plane`, `cubic_patch`: the numerics of reading between measured points.
+//! * `capacity`: KV tokens that fit.
+//!
+//! # Example
+//! A timing model of one's own needs two methods:
+//!
+//! ```
+//! use dynosim_timing::{Price, StepShape, TimingModel};
+//!
+//! /// A millisecond per hundred prompt tokens, and ten per decode step.
+//! #[derive(Debug)]
+//! struct Measured;
+//!
+//! impl TimingModel for Measured {
+//!     fn prefill(&self, step: &StepShape) -> Price {
+//!         Price::known((step.prefill_tokens - step.prefill_prefix_tokens) as f64 / 100.0)
+//!     }
+//!
+//!     fn decode(&self, _step: &StepShape) -> Price {
+//!         Price::known(10.0)
+//!     }
+//! }
+//!
+//! // Two prompts of 1000 tokens in all, 400 of which are cached.
+//! let price = Measured.prefill(&StepShape::prefill(2, 1000, 400));
+//! assert_eq!(price, Price::known(6.0));
+//! ```
 
 mod all_reduce;
 mod attention;
@@ -9,6 +60,8 @@ mod engine_tables;
 mod error;
 mod gemm;
 mod grid;
+#[cfg(test)]
+mod grid_twin;
 mod model;
 mod operators;
 mod perfdata;

@@ -9,6 +9,7 @@ use dynosim_spec::Backend;
 use crate::error::TimingError;
 use crate::table_file::{TableFile, TableIdentity, TableSlice, engine_name};
 
+#[cfg(feature = "bundled")]
 macro_rules! bundled {
     ($($system:literal / $engine:literal),*) => {
         &[$(

@@ -7,7 +7,7 @@ use dynosim_spec::Deployment;
 use crate::error::TimingError;
 use crate::model::{Price, StepShape, TimingModel, TimingProvider};
 
-/// Shortest decode step, in milliseconds, that the built-in models return (study of the reference: its simulator has this floor).
+/// Shortest decode step, in milliseconds, that the built-in models return; the reference's simulator has this floor.
 pub(crate) const DECODE_FLOOR_MS: f64 = 1.0;
 
 /// Step times from two quadratics, the same for every model and GPU.

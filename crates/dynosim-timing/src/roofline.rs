@@ -89,7 +89,6 @@ impl RooflineTiming {
     ///
     /// # Errors
     /// If the model is unknown or its heads do not divide over the GPUs.
-    #[expect(clippy::unused_self, reason = "called like the other providers")]
     pub fn bind_roofline(&self, deployment: &Deployment) -> Result<Arc<RooflineModel>, TimingError> {
         let shape = DenseShape::of(deployment, "pricing it on the roofline")?;
         let kernels = RooflineKernels {

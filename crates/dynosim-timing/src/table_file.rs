@@ -153,7 +153,8 @@ impl TableSlice for PrefillAttentionSlice {
 
     fn describe(&self) -> String {
         let (fmha, kv) = (self.fmha_dtype.name(), self.kv_dtype.name());
-        format!("{fmha} with {kv} kv, {}", heads(self.kv_heads, self.head_dim))
+        let heads = kv_heads_name(self.kv_heads);
+        format!("{fmha}, {kv} kv, head_dim {}, kv heads {heads}", self.head_dim)
     }
 
     fn axes(&self) -> Vec<(&'static str, &[u64])> {
@@ -169,7 +170,12 @@ impl TableSlice for DecodeAttentionSlice {
     const TABLE: &'static str = "generation_attention";
 
     fn describe(&self) -> String {
-        format!("{} kv, {}", self.kv_dtype.name(), heads(self.kv_heads, self.head_dim))
+        let heads = kv_heads_name(self.kv_heads);
+        format!(
+            "{} kv, head_dim {}, kv heads {heads}",
+            self.kv_dtype.name(),
+            self.head_dim
+        )
     }
 
     fn axes(&self) -> Vec<(&'static str, &[u64])> {
@@ -197,11 +203,11 @@ impl TableSlice for AllReduceSlice {
     }
 }
 
-/// How messages name the head layout of an attention slice.
-pub(crate) fn heads(kv_heads: u64, head_dim: u64) -> String {
+/// How messages name the KV heads of an attention slice.
+pub(crate) fn kv_heads_name(kv_heads: u64) -> String {
     match kv_heads {
-        0 => format!("as many kv heads as query heads, head_dim {head_dim}"),
-        _ => format!("{kv_heads} kv heads, head_dim {head_dim}"),
+        0 => "as query heads".to_owned(),
+        _ => kv_heads.to_string(),
     }
 }
 

@@ -36,7 +36,8 @@ struct DecodeRow {
 
 #[derive(Debug, Deserialize)]
 struct Call {
-    call: String,
+    #[serde(rename = "call")]
+    phase: String,
     model: String,
     tp: u32,
     batch: u32,
@@ -162,7 +163,7 @@ fn check_operators(call: &Call, operators: &[OperatorCost]) {
     );
     assert_eq!(used.len(), operators.len());
     for (expected, found) in used.iter().zip(operators) {
-        let phase = if call.call == "prefill" {
+        let phase = if call.phase == "prefill" {
             "context"
         } else {
             "generation"

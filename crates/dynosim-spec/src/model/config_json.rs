@@ -107,7 +107,7 @@ fn numbers(model: &mut ModelSpec, section: &mut Section<'_, '_>) {
     let kv_heads_right = section.option("num_key_value_heads", &mut kv_heads, &COUNT);
     model.kv_heads = kv_heads.unwrap_or(model.attention_heads);
     let mut head_dim = None;
-    section.option("head_dim", &mut head_dim, &COUNT);
+    let head_dim_right = section.option("head_dim", &mut head_dim, &COUNT);
     section.required("vocab_size", &mut model.vocab_size, &COUNT);
     if heads && kv_heads_right && !model.attention_heads.is_multiple_of(model.kv_heads) {
         let message = format!(
@@ -116,7 +116,8 @@ fn numbers(model: &mut ModelSpec, section: &mut Section<'_, '_>) {
         );
         section.violation("num_key_value_heads", message);
     }
-    if head_dim.is_none() && hidden && heads && !model.hidden_size.is_multiple_of(model.attention_heads) {
+    let derived = head_dim_right && head_dim.is_none();
+    if derived && hidden && heads && !model.hidden_size.is_multiple_of(model.attention_heads) {
         let message = "is missing, and hidden_size does not divide by num_attention_heads";
         section.violation("head_dim", message);
     }

@@ -136,14 +136,15 @@ pub enum Topology {
 impl Topology {
     /// GPUs that the deployment occupies.
     pub fn total_gpus(&self) -> u64 {
+        let pool = |workers: u32, tp: u32| u64::from(workers) * u64::from(tp);
         match *self {
-            Self::Aggregated { workers, tp } => u64::from(workers) * u64::from(tp),
+            Self::Aggregated { workers, tp } => pool(workers, tp),
             Self::Disaggregated {
                 prefill_workers,
                 decode_workers,
                 prefill_tp,
                 decode_tp,
-            } => u64::from(prefill_workers) * u64::from(prefill_tp) + u64::from(decode_workers) * u64::from(decode_tp),
+            } => pool(prefill_workers, prefill_tp).saturating_add(pool(decode_workers, decode_tp)),
         }
     }
 

@@ -1,0 +1,214 @@
+use std::path::{Path, PathBuf};
+use std::{env, fs, process};
+
+use serde_json::{Value, json};
+
+use super::{ModelSpec, WeightFormat, config_json};
+use crate::error::SpecError;
+
+fn llama() -> Value {
+    json!({
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128_256,
+        "max_position_embeddings": 131_072,
+        "rope_theta": 500_000.0
+    })
+}
+
+fn llama_with(key: &str, value: Value) -> Value {
+    let mut config = llama();
+    config[key] = value;
+    config
+}
+
+#[track_caller]
+fn check_refused(config: &Value, expected: &str) {
+    let error = config_json::read("my/model", config, None).expect_err("the model is refused");
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn facts_of_a_config() {
+    let model = config_json::read("my/model", &llama(), None).expect("the model is supported");
+    let expected = ModelSpec {
+        name: "my/model".to_owned(),
+        layers: 32,
+        hidden_size: 4096,
+        intermediate_size: 14_336,
+        attention_heads: 32,
+        kv_heads: 8,
+        head_dim: 128,
+        vocab_size: 128_256,
+        qk_norm: false,
+        weights: WeightFormat::Bfloat16,
+    };
+    assert_eq!(model, expected);
+}
+
+#[test]
+fn qwen3_normalises_queries_and_keys() {
+    let mut config = llama_with("architectures", json!(["Qwen3ForCausalLM"]));
+    config["head_dim"] = json!(64);
+    let model = config_json::read("qwen", &config, None).expect("the model is supported");
+    assert!(model.qk_norm);
+    assert_eq!(model.head_dim, 64);
+}
+
+#[test]
+fn the_side_file_decides_about_weights() {
+    let side_file = json!({"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}});
+    let model = config_json::read("fp8", &llama(), Some(&side_file)).expect("the model is supported");
+    assert_eq!(model.weights, WeightFormat::Fp8PerTensor);
+}
+
+#[test]
+fn numbers_must_make_sense() {
+    check_refused(
+        &json!({"architectures": ["LlamaForCausalLM"], "num_attention_heads": 0, "hidden_size": 4096}),
+        "invalid model my/model, 4 mistakes:\n  \
+         num_hidden_layers: is missing; must be a whole number of at least 1\n  \
+         intermediate_size: is missing; must be a whole number of at least 1\n  \
+         num_attention_heads: must be a whole number of at least 1, got 0\n  \
+         vocab_size: is missing; must be a whole number of at least 1",
+    );
+    check_refused(
+        &llama_with("num_key_value_heads", json!(5)),
+        "invalid model my/model: num_key_value_heads: must divide num_attention_heads, which is 32, got 5",
+    );
+    check_refused(
+        &llama_with("hidden_size", json!(4100)),
+        "invalid model my/model: head_dim: is missing, and hidden_size does not divide by num_attention_heads",
+    );
+}
+
+#[test]
+fn other_kinds_of_models_are_refused() {
+    const SUPPORTED: &str =
+        "supported are dense models of LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM";
+    for experts in [
+        llama_with("num_experts", json!(128)),
+        llama_with("architectures", json!(["MixtralForCausalLM"])),
+        llama_with("architectures", json!(["Qwen3MoeForCausalLM"])),
+    ] {
+        check_refused(
+            &experts,
+            &format!("not supported yet: my/model is a mixture-of-experts model; {SUPPORTED}"),
+        );
+    }
+    check_refused(
+        &llama_with("architectures", json!(["GPT2LMHeadModel"])),
+        &format!("not supported yet: my/model has architecture GPT2LMHeadModel; {SUPPORTED}"),
+    );
+    check_refused(
+        &json!({}),
+        &format!("not supported yet: my/model names no architecture; {SUPPORTED}"),
+    );
+    check_refused(
+        &llama_with("sliding_window", json!(4096)),
+        "not supported yet: my/model attends to a window of 4096 tokens; supported is attention to all tokens",
+    );
+}
+
+#[test]
+fn a_window_that_is_switched_off_is_none() {
+    let mut config = llama_with("sliding_window", json!(4096));
+    config["use_sliding_window"] = json!(false);
+    config_json::read("qwen", &config, None).expect("the model is supported");
+}
+
+#[cfg(feature = "bundled")]
+#[test]
+fn bundled_facts() {
+    let check = |name: &str, expected: (u32, u32, bool, WeightFormat)| {
+        let model = ModelSpec::find(name).expect("the model is bundled");
+        assert_eq!(
+            (model.layers, model.head_dim, model.qk_norm, model.weights),
+            expected,
+            "{name}"
+        );
+    };
+    check("Qwen/Qwen3-0.6B", (28, 128, true, WeightFormat::Bfloat16));
+    check("Qwen/Qwen3-32B-FP8", (64, 128, true, WeightFormat::Fp8Block));
+    check(
+        "meta-llama/Meta-Llama-3.1-405B",
+        (126, 128, false, WeightFormat::Bfloat16),
+    );
+    check(
+        "nvidia/Llama-3.3-70B-Instruct-FP8",
+        (80, 128, false, WeightFormat::Fp8PerTensor),
+    );
+}
+
+#[cfg(feature = "bundled")]
+#[test]
+fn an_unknown_name_is_answered_with_the_nearest() {
+    let error = ModelSpec::find("qwen3-32b").expect_err("the name is wrong");
+    assert_eq!(
+        error.to_string(),
+        "unknown model `qwen3-32b`, did you mean `Qwen/Qwen3-32B`? (bundled: Qwen/Qwen3-0.6B, Qwen/Qwen3-1.7B, \
+         Qwen/Qwen3-32B, Qwen/Qwen3-32B-FP8, Qwen/Qwen3-8B, meta-llama/Meta-Llama-3.1-405B, \
+         meta-llama/Meta-Llama-3.1-70B, meta-llama/Meta-Llama-3.1-8B, nvidia/Llama-3.3-70B-Instruct-FP8)"
+    );
+}
+
+#[test]
+fn a_checkpoint_on_disk_is_found_by_folder_and_by_file() {
+    let folder = Folder::new("checkpoint");
+    folder.write("config.json", &llama().to_string());
+    let file = folder.0.join("config.json");
+    for path in [&folder.0, &file] {
+        let path = path.to_str().expect("the path is text");
+        let model = ModelSpec::find(path).expect("the file is there");
+        assert_eq!((model.name.as_str(), model.weights), (path, WeightFormat::Bfloat16));
+    }
+    folder.write("hf_quant_config.json", r#"{"quantization": {"quant_algo": "FP8"}}"#);
+    let model = ModelSpec::find(file.to_str().expect("the path is text")).expect("the file is there");
+    assert_eq!(model.weights, WeightFormat::Fp8PerTensor);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let folder = Folder::new("broken");
+    let path = folder.0.join("config.json");
+    let text = path.to_str().expect("the path is text");
+    let error = ModelSpec::find(text).expect_err("the file is missing");
+    assert!(
+        matches!(&error, SpecError::ModelFile { path: missing, .. } if *missing == path),
+        "{error}"
+    );
+
+    folder.write("config.json", "{\n\"a\"}");
+    let error = ModelSpec::find(text).expect_err("the file is broken");
+    assert_eq!(
+        error.to_string(),
+        format!("model file {text}: not valid JSON: expected `:` at line 2 column 4")
+    );
+}
+
+/// A folder that is gone when the test is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = env::temp_dir().join(format!("dynosim-spec-{}-{name}", process::id()));
+        fs::create_dir_all(&path).expect("the temporary folder is writable");
+        Self(path)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path: &Path = &self.0;
+        fs::write(path.join(name), text).expect("the temporary folder is writable");
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Nothing depends on it: the system cleans its temporary folder too.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,255 @@
+//! Mistakes that concern a document as a whole, and every object but engine and workload.
+
+use serde_json::json;
+
+use super::{changed, check_run, check_sweep, run_document, set, without};
+use crate::error::SpecError;
+use crate::spec::RunSpec;
+
+#[test]
+fn a_text_that_is_not_json_is_located() {
+    let check = |text: &str, expected: &str| {
+        let error = RunSpec::from_json(text).expect_err("the text is not JSON");
+        assert!(matches!(error, SpecError::Syntax { .. }));
+        assert_eq!(error.to_string(), expected);
+    };
+    check(
+        "{\n  \"engine\" {}}",
+        "not valid JSON at line 2, column 12: expected `:`",
+    );
+    check(
+        "{\"seed\": 1e999}",
+        "not valid JSON at line 1, column 14: number out of range",
+    );
+    check("{} {}", "not valid JSON at line 1, column 4: trailing characters");
+    check("", "not valid JSON at line 1, column 0: EOF while parsing a value");
+}
+
+#[test]
+fn a_document_is_an_object() {
+    let error = RunSpec::from_json("[1]").expect_err("a list is no document");
+    assert_eq!(error.to_string(), "invalid spec: must be an object, got [1]");
+}
+
+#[test]
+fn all_mistakes_are_listed_at_once() {
+    let text = changed(
+        run_document(),
+        &[
+            set("engine.baseEngineArgs.max_num_seqs", json!(0)),
+            set("workload.isl", json!("long")),
+            set("topologie", json!({})),
+            without("hardware"),
+        ],
+    );
+    let error = RunSpec::from_json(&text).expect_err("there are mistakes");
+    assert_eq!(
+        error.to_string(),
+        "invalid spec, 4 mistakes:\n  \
+         engine.baseEngineArgs.max_num_seqs: must be a whole number of at least 1 or null, got 0\n  \
+         hardware: is missing; must be an object\n  \
+         workload.isl: must be a whole number of at least 1, got \"long\"\n  \
+         topologie: unknown key, did you mean `topology`?"
+    );
+}
+
+#[test]
+fn repeated_keys_are_mistakes() {
+    let text = run_document().to_string().replace("\"tp\":1", "\"tp\":1,\"tp\":2");
+    assert_eq!(
+        super::mistakes(RunSpec::from_json(&text)),
+        ["topology.tp: is given more than once"]
+    );
+}
+
+#[test]
+fn required_objects_are_missed() {
+    for key in ["engine", "hardware", "topology", "workload"] {
+        check_run(&[without(key)], &[&format!("{key}: is missing; must be an object")]);
+        check_run(
+            &[set(key, json!(null))],
+            &[&format!("{key}: is missing; must be an object")],
+        );
+        check_run(&[set(key, json!([]))], &[&format!("{key}: must be an object, got []")]);
+    }
+    check_run(
+        &[set("router", json!("kv_router"))],
+        &["router: must be an object, got \"kv_router\""],
+    );
+}
+
+#[test]
+fn long_values_are_cut_in_messages() {
+    let long = "x".repeat(100);
+    let shown = format!(
+        "seed: must be a whole number of at least 0, got \"{}...",
+        "x".repeat(59)
+    );
+    check_run(&[set("seed", json!(long))], &[&shown]);
+}
+
+#[test]
+fn hardware() {
+    check_run(
+        &[without("hardware.system")],
+        &["hardware.system: is missing; must be a text that is not empty"],
+    );
+    check_run(
+        &[set("hardware.gpuSku", json!("h200_sxm"))],
+        &["hardware.gpuSku: is another name of `system`, which is given too"],
+    );
+    check_run(
+        &[without("hardware.system"), set("hardware.gpuSku", json!(""))],
+        &["hardware.gpuSku: must be a text that is not empty, got \"\""],
+    );
+    check_sweep(
+        &[without("hardware.totalGpus")],
+        &["hardware.totalGpus: is missing; must be a whole number of at least 1"],
+    );
+    check_sweep(
+        &[set("hardware.totalGpus", json!(0))],
+        &["hardware.totalGpus: must be a whole number of at least 1, got 0"],
+    );
+}
+
+#[test]
+fn topology() {
+    check_run(
+        &[without("topology.tp")],
+        &["topology.tp: is missing; must be a whole number of at least 1"],
+    );
+    check_run(
+        &[set(
+            "topology",
+            json!({"prefillWorkers": 1, "decodeWorkers": 0, "prefillTp": 1.5}),
+        )],
+        &[
+            "topology.decodeWorkers: must be a whole number of at least 1, got 0",
+            "topology.prefillTp: must be a whole number of at least 1, got 1.5",
+            "topology.decodeTp: is missing; must be a whole number of at least 1",
+        ],
+    );
+    check_run(
+        &[set("topology.decodeTp", json!(1))],
+        &[
+            "topology: needs either workers and tp or prefillWorkers, decodeWorkers, prefillTp, decodeTp, \
+             got both workers and decodeTp",
+        ],
+    );
+    check_sweep(
+        &[set("topology", json!({}))],
+        &["topology: unknown key; a sweep searches for it; a single run needs it"],
+    );
+}
+
+#[test]
+fn run_router() {
+    check_run(
+        &[
+            set("router.mode", json!("both")),
+            set("router.overlapScoreCredit", json!(1.5)),
+            set("router.prefillLoadScale", json!(-1)),
+            set("router.seed", json!(-1)),
+        ],
+        &[
+            "router.mode: must be round_robin or kv_router, got \"both\"",
+            "router.overlapScoreCredit: must be a number from 0 to 1, got 1.5",
+            "router.prefillLoadScale: must be a number of at least 0, got -1",
+            "router.seed: must be a whole number of at least 0, got -1",
+        ],
+    );
+    check_run(
+        &[set("router.overlapCredits", json!([1]))],
+        &["router.overlapCredits: unknown key, did you mean `overlapScoreCredit`?"],
+    );
+}
+
+#[test]
+fn kv_router_config() {
+    check_run(
+        &[set(
+            "router.baseConfig",
+            json!({
+                "overlap_score_credit": 2,
+                "prefill_load_scale": -0.5,
+                "router_temperature": -1,
+                "router_queue_threshold": -4,
+                "router_queue_policy": "lifo",
+                "router_track_active_blocks": 1,
+                "router_prefill_load_model": "aic",
+                "router_temprature": 0
+            }),
+        )],
+        &[
+            "router.baseConfig.overlap_score_credit: must be a number from 0 to 1, got 2",
+            "router.baseConfig.prefill_load_scale: must be a number of at least 0, got -0.5",
+            "router.baseConfig.router_temperature: must be a number of at least 0, got -1",
+            "router.baseConfig.router_queue_threshold: must be a number of at least 0 or null, got -4",
+            "router.baseConfig.router_queue_policy: must be fcfs, lcfs or wspt, got \"lifo\"",
+            "router.baseConfig.router_track_active_blocks: must be true or false, got 1",
+            "router.baseConfig.router_prefill_load_model: only none is supported, got \"aic\"",
+            "router.baseConfig.router_temprature: unknown key, did you mean `router_temperature`?",
+        ],
+    );
+    check_run(
+        &[
+            set("router.baseConfig", json!({})),
+            set("router.baseRouterConfig", json!({})),
+        ],
+        &["router.baseRouterConfig: is another name of `baseConfig`, which is given too"],
+    );
+}
+
+#[test]
+fn sweep_router() {
+    check_sweep(
+        &[
+            set("router.mode", json!("kv")),
+            set("router.overlapCredits", json!([1, 1.5, "a"])),
+            set("router.prefillLoadScales", json!([])),
+        ],
+        &[
+            "router.mode: must be kv_router, round_robin or both, got \"kv\"",
+            "router.overlapCredits[1]: must be a number from 0 to 1, got 1.5",
+            "router.overlapCredits[2]: must be a number from 0 to 1, got \"a\"",
+            "router.prefillLoadScales: must have at least one item",
+        ],
+    );
+    check_sweep(
+        &[set("router.overlapCredits", json!(1))],
+        &["router.overlapCredits: must be a list, got 1"],
+    );
+}
+
+#[test]
+fn the_rest_of_a_sweep() {
+    check_sweep(
+        &[
+            set("sla.ttft", json!("fast")),
+            set("sla.p95TTFT", json!(1)),
+            set("objective", json!("latency")),
+            set("maxParallelEvals", json!(0)),
+            set("search.beam", json!(0)),
+            set("seed", json!(0.5)),
+        ],
+        &[
+            "sla.ttft: must be a number, got \"fast\"",
+            "sla.p95TTFT: unknown key, did you mean `p95Ttft`?",
+            "objective: must be throughput, mean_ttft or mean_e2e_latency, got \"latency\"",
+            "maxParallelEvals: must be a whole number of at least 1, got 0",
+            "search.beam: must be a whole number of at least 1, got 0",
+            "seed: must be a whole number of at least 0, got 0.5",
+        ],
+    );
+}
+
+#[test]
+fn what_belongs_to_a_sweep_is_no_part_of_a_run() {
+    check_run(
+        &[set("sla", json!({})), set("timing.provider", json!("aic"))],
+        &[
+            "timing.provider: must be table, roofline or polynomial, got \"aic\"",
+            "sla: unknown key; it belongs to a sweep, and this is a single run",
+        ],
+    );
+}

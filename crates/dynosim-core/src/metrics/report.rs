@@ -25,7 +25,7 @@ pub struct Rejection {
 ///
 /// Serialises as one flat object: 65 metrics under the names of the reference, then
 /// `rejected_requests`, `rejections`, `warnings` and `extrapolated_share`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
     /// Requests of the workload.
     pub num_requests: u64,

@@ -110,7 +110,7 @@ impl RunSpec {
 }
 
 /// Workers of each pool and GPUs of each worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub enum Topology {
     /// Every worker computes prompt and output.

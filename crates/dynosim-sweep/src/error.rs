@@ -1,0 +1,100 @@
+//! Why a sweep has no result.
+
+use dynosim_spec::{SpecError, WorkerRole};
+use thiserror::Error;
+
+use crate::state::Mode;
+use crate::worker_shapes::LeftOutTp;
+
+/// Why a sweep cannot be made. What goes wrong with a single candidate is no error but part of the result.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SweepError {
+    /// The spec breaks its rules.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The budget is so large that enumerating its candidates makes no sense.
+    #[error("hardware.totalGpus is {budget}; a sweep enumerates candidates up to a budget of {most} GPUs")]
+    BudgetTooLarge {
+        /// The budget.
+        budget: u32,
+        /// The largest that is accepted.
+        most: u32,
+    },
+    /// No tensor-parallel size works for the workers of a role.
+    #[error(
+        "no tensor-parallel size can be used for {} workers of {model} on {system}{}",
+        role_name(*role),
+        left_out_list(left_out)
+    )]
+    NoUsableTp {
+        /// Role of the workers.
+        role: WorkerRole,
+        /// Model.
+        model: String,
+        /// GPU system.
+        system: String,
+        /// Sizes that were tried, with the reasons.
+        left_out: Vec<LeftOutTp>,
+    },
+    /// Not even the smallest deployment fits.
+    #[error(
+        "a budget of {budget} GPUs is too small: the smallest {mode} deployment needs {needed} ({parts}){}",
+        left_out_list(left_out)
+    )]
+    BudgetTooSmall {
+        /// The budget.
+        budget: u32,
+        /// Kind of deployment.
+        mode: Mode,
+        /// GPUs of the smallest deployment.
+        needed: u64,
+        /// What that deployment consists of.
+        parts: String,
+        /// Sizes that cannot be used, with the reasons.
+        left_out: Vec<LeftOutTp>,
+    },
+    /// Neither side of a comparison has a result.
+    #[error("neither kind of deployment can be searched; aggregated: {agg}; disaggregated: {disagg}")]
+    NothingToCompare {
+        /// What is wrong with aggregated deployments.
+        agg: Box<SweepError>,
+        /// What is wrong with disaggregated deployments.
+        #[source]
+        disagg: Box<SweepError>,
+    },
+    /// The threads that run simulations cannot be started.
+    #[error("cannot start {threads} threads for simulations; set maxParallelEvals to a smaller number")]
+    Threads {
+        /// How many were wanted.
+        threads: usize,
+        /// What the thread pool says.
+        #[source]
+        source: rayon::ThreadPoolBuildError,
+    },
+    /// A table cannot be written.
+    #[error("cannot write a table of evaluated states")]
+    Csv(#[from] csv::Error),
+    /// The result cannot be turned into JSON.
+    #[error("cannot turn the result of a sweep into JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+pub(crate) fn role_name(role: WorkerRole) -> &'static str {
+    match role {
+        WorkerRole::Aggregated => "aggregated",
+        WorkerRole::Prefill => "prefill",
+        WorkerRole::Decode => "decode",
+    }
+}
+
+fn left_out_list(left_out: &[LeftOutTp]) -> String {
+    if left_out.is_empty() {
+        return String::new();
+    }
+    let entries: Vec<String> = left_out
+        .iter()
+        .map(|entry| format!("{} tp {}: {}", role_name(entry.role), entry.tp, entry.reason))
+        .collect();
+    format!("; left out: {}", entries.join("; "))
+}

@@ -1,0 +1,132 @@
+//! Runs the simulations that states ask for, each once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dynosim_core::WorkerShape;
+use dynosim_spec::{PromptSegments, WorkerRole};
+use indexmap::{IndexMap, IndexSet};
+use rayon::prelude::*;
+
+use crate::judge::{Figures, Judge, Trial};
+use crate::record::Record;
+use crate::state::State;
+use crate::sweep::Sweep;
+use crate::worker_shapes::WorkerShapes;
+
+/// Turns states into records.
+pub(crate) trait Evaluate {
+    /// One record per state, in their order.
+    fn evaluate(&mut self, states: &[State]) -> Vec<Record>;
+}
+
+/// Evaluates states by simulating them, in parallel.
+///
+/// Results depend neither on the number of threads nor on which of them finishes first.
+#[derive(Debug)]
+pub(crate) struct Evaluator<'s, 'a> {
+    sweep: &'s Sweep<'a>,
+    judge: Judge,
+    shapes: WorkerShapes,
+    /// By the role of the workers that compute prompts.
+    prompts: Vec<(WorkerRole, Arc<PromptSegments>)>,
+    /// How the simulations of representatives ended, in order of first use.
+    trials: IndexMap<State, Trial>,
+}
+
+impl<'s, 'a> Evaluator<'s, 'a> {
+    /// Binds all workers of these roles.
+    pub(crate) fn new(sweep: &'s Sweep<'a>, judge: Judge, roles: &[WorkerRole]) -> Self {
+        let scenario = &sweep.scenario;
+        let prompt_roles = roles.iter().filter(|&&role| role != WorkerRole::Decode);
+        Self {
+            sweep,
+            judge,
+            shapes: WorkerShapes::bind(scenario, sweep.provider, roles),
+            prompts: prompt_roles.map(|&role| (role, scenario.prompts(role))).collect(),
+            trials: IndexMap::new(),
+        }
+    }
+
+    /// The workers that states may consist of.
+    pub(crate) fn shapes(&self) -> &WorkerShapes {
+        &self.shapes
+    }
+
+    /// Simulations made so far.
+    pub(crate) fn simulations(&self) -> usize {
+        self.trials.len()
+    }
+
+    /// Makes the simulations of these states, which are representatives and were not simulated yet.
+    fn simulate_all(&mut self, states: &[State]) {
+        let before = self.trials.len();
+        let planned = before + states.len();
+        let done = AtomicUsize::new(before);
+        self.sweep.report_progress(before, planned);
+        let trials: Vec<Trial> = self.sweep.threads.install(|| {
+            let trials = states.par_iter().map(|state| {
+                let trial = self.simulate(state);
+                self.sweep
+                    .report_progress(done.fetch_add(1, Ordering::Relaxed) + 1, planned);
+                trial
+            });
+            trials.collect()
+        });
+        self.trials.extend(states.iter().copied().zip(trials));
+    }
+
+    fn simulate(&self, state: &State) -> Trial {
+        self.try_simulate(state).map_or_else(Trial::Failed, Trial::Finished)
+    }
+
+    fn try_simulate(&self, state: &State) -> Result<Figures, String> {
+        let sweep = self.sweep;
+        let mut pools: Vec<(&WorkerShape, u32)> = Vec::new();
+        for pool in state.pools() {
+            if pool.workers == 0 {
+                return Err("a pool has no workers".to_owned());
+            }
+            pools.push((self.shapes.get(pool.role, pool.tp)?, pool.workers));
+        }
+        let prompt_role = pools.first().map(|(shape, _)| shape.deployment.engine.role);
+        let prompts = self.prompts.iter().find(|(role, _)| Some(*role) == prompt_role);
+        let (_, prompts) = prompts.ok_or("no pool computes prompts")?;
+        let router = sweep.spec.router.settings(
+            state.router.mode,
+            state.router.overlap_score_credit,
+            state.router.prefill_load_scale,
+        );
+        let outcome = sweep
+            .scenario
+            .simulation(&pools, prompts, &router, sweep.spec.seed, sweep.build_router)
+            .and_then(|simulation| simulation.run(Vec::new()));
+        match outcome {
+            Ok(outcome) => Ok(Figures::of(&outcome.report)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl Evaluate for Evaluator<'_, '_> {
+    fn evaluate(&mut self, states: &[State]) -> Vec<Record> {
+        let representatives: Vec<State> = states.iter().map(|&state| self.sweep.representative(state)).collect();
+        let known = &self.trials;
+        let new: IndexSet<State> = representatives
+            .iter()
+            .filter(|&state| !known.contains_key(state))
+            .copied()
+            .collect();
+        if !new.is_empty() {
+            self.simulate_all(&new.into_iter().collect::<Vec<State>>());
+        }
+        let records = states
+            .iter()
+            .zip(&representatives)
+            .filter_map(|(&state, representative)| {
+                let (simulation, _, trial) = self.trials.get_full(representative)?;
+                Some(self.judge.record(state, simulation, trial))
+            });
+        records.collect()
+    }
+}

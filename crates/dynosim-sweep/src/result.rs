@@ -1,0 +1,109 @@
+//! What a search found.
+
+use std::time::Duration;
+
+use dynosim_spec::ReplayOptimizeSpec;
+use serde_json::{Map, Value, json};
+
+use crate::error::SweepError;
+use crate::ranking::{best, best_first};
+use crate::record::Record;
+use crate::state::Mode;
+use crate::worker_shapes::{KvCapacity, LeftOutTp};
+
+/// The result of a search: best states, everything that was visited, and what to know about it.
+///
+/// Nothing in it but `host_time` depends on the host or on `maxParallelEvals`.
+#[derive(Debug, Clone)]
+pub struct OptimizationResult {
+    /// Kind of deployment that was searched.
+    pub mode: Mode,
+    /// The spec.
+    pub spec: ReplayOptimizeSpec,
+    /// The best state that serves every request and meets every bound within the budget.
+    pub best_feasible: Option<Record>,
+    /// Of the other states, the one that is closest to doing so.
+    pub best_infeasible: Option<Record>,
+    /// Every visited state, in the order of first visits.
+    pub evaluated: Vec<Record>,
+    /// The feasible ones among them, best first.
+    pub feasible: Vec<Record>,
+    /// Simulations that were made; fewer than states where states are the same simulation.
+    pub simulations: usize,
+    /// Tensor-parallel sizes that cannot be used.
+    pub left_out_tps: Vec<LeftOutTp>,
+    /// KV capacity of every worker shape that was used.
+    pub kv_capacity: Vec<KvCapacity>,
+    /// What the user ought to know about the input.
+    pub warnings: Vec<String>,
+    /// How long the search took on this host. Not part of any output of the library.
+    pub host_time: Duration,
+}
+
+impl OptimizationResult {
+    /// The best feasible state or, without one, the state that is closest to being feasible.
+    pub fn best(&self) -> Option<&Record> {
+        self.best_feasible.as_ref().or(self.best_infeasible.as_ref())
+    }
+
+    /// One sentence on the outcome: the best state, or what is wrong with the closest one.
+    pub fn verdict(&self) -> String {
+        let visited = self.evaluated.len();
+        if let Some(best) = &self.best_feasible {
+            let feasible = self.feasible.len();
+            return format!(
+                "best of {visited} visited states, {feasible} of them feasible: {}",
+                best.state
+            );
+        }
+        match &self.best_infeasible {
+            Some(nearest) => format!(
+                "none of {visited} visited states is feasible; the closest is {}: {}",
+                nearest.state,
+                nearest.infeasible_reason.as_deref().unwrap_or("unknown reason")
+            ),
+            None => "no state was visited".to_owned(),
+        }
+    }
+
+    /// The result as a JSON document, the same for every host and any `maxParallelEvals`: mode,
+    /// spec, best states, counts, capacities, left-out sizes and warnings.
+    ///
+    /// # Errors
+    /// If the spec names a trace file whose path is not valid Unicode.
+    pub fn to_json(&self) -> Result<String, SweepError> {
+        let mut document = Map::new();
+        document.insert("mode".to_owned(), serde_json::to_value(self.mode)?);
+        document.insert("spec".to_owned(), serde_json::to_value(&self.spec)?);
+        document.extend(self.findings()?);
+        Ok(format!("{:#}\n", Value::Object(document)))
+    }
+
+    /// Everything but the spec.
+    pub(crate) fn findings(&self) -> Result<Map<String, Value>, SweepError> {
+        let mut findings = Map::new();
+        let counts = json!({
+            "evaluated": self.evaluated.len(),
+            "feasible": self.feasible.len(),
+            "simulations": self.simulations,
+        });
+        for (key, value) in [
+            ("best_feasible", serde_json::to_value(&self.best_feasible)?),
+            ("best_infeasible", serde_json::to_value(&self.best_infeasible)?),
+            ("counts", counts),
+            ("kv_capacity", serde_json::to_value(&self.kv_capacity)?),
+            ("left_out_tps", serde_json::to_value(&self.left_out_tps)?),
+            ("warnings", serde_json::to_value(&self.warnings)?),
+        ] {
+            findings.insert(key.to_owned(), value);
+        }
+        Ok(findings)
+    }
+}
+
+/// The feasible records, best first, and the best one of the others.
+pub(crate) fn sift(evaluated: &[Record]) -> (Vec<Record>, Option<Record>) {
+    let (mut feasible, infeasible): (Vec<&Record>, Vec<&Record>) = evaluated.iter().partition(|record| record.feasible);
+    feasible.sort_by(|a, b| best_first(a, b));
+    (feasible.into_iter().cloned().collect(), best(infeasible).cloned())
+}

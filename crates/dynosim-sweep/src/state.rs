@@ -1,0 +1,199 @@
+//! A candidate: who serves, and who routes to them.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use dynosim_spec::{RouterMode, Topology, WorkerRole};
+use ordered_float::OrderedFloat;
+use serde::Serialize;
+
+/// A deployment that a sweep may try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct State {
+    /// Workers of each pool and GPUs of each worker.
+    pub topology: Topology,
+    /// The router of every pool.
+    pub router: RouterState,
+}
+
+impl State {
+    /// The same workers behind another router.
+    #[must_use]
+    pub fn with_router(self, router: RouterState) -> Self {
+        Self { router, ..self }
+    }
+
+    /// GPUs that the deployment occupies.
+    pub fn total_gpus(&self) -> u64 {
+        self.topology.total_gpus()
+    }
+
+    /// Whether prompt and output are computed by the same workers.
+    pub fn mode(&self) -> Mode {
+        match self.topology {
+            Topology::Aggregated { .. } => Mode::Agg,
+            Topology::Disaggregated { .. } => Mode::Disagg,
+        }
+    }
+
+    /// The pools, in the order in which a request passes through them.
+    pub(crate) fn pools(&self) -> Vec<PoolShape> {
+        match self.topology {
+            Topology::Aggregated { workers, tp } => vec![PoolShape {
+                role: WorkerRole::Aggregated,
+                tp,
+                workers,
+            }],
+            Topology::Disaggregated {
+                prefill_workers,
+                decode_workers,
+                prefill_tp,
+                decode_tp,
+            } => vec![
+                PoolShape {
+                    role: WorkerRole::Prefill,
+                    tp: prefill_tp,
+                    workers: prefill_workers,
+                },
+                PoolShape {
+                    role: WorkerRole::Decode,
+                    tp: decode_tp,
+                    workers: decode_workers,
+                },
+            ],
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.topology {
+            Topology::Aggregated { workers, tp } => write!(f, "tp={tp} workers={workers}")?,
+            Topology::Disaggregated {
+                prefill_workers,
+                decode_workers,
+                prefill_tp,
+                decode_tp,
+            } => write!(
+                f,
+                "prefill_tp={prefill_tp} decode_tp={decode_tp} prefill_workers={prefill_workers} \
+                 decode_workers={decode_workers}"
+            )?,
+        }
+        write!(f, " {}", self.router)
+    }
+}
+
+/// One pool of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PoolShape {
+    pub(crate) role: WorkerRole,
+    pub(crate) tp: u32,
+    pub(crate) workers: u32,
+}
+
+/// Whether prompts and outputs are computed by the same workers; `agg` or `disagg` in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// By the same workers.
+    Agg,
+    /// By a prefill and a decode pool.
+    Disagg,
+}
+
+impl Mode {
+    /// The roles of the pools, in the order in which a request passes through them.
+    pub fn roles(self) -> &'static [WorkerRole] {
+        match self {
+            Self::Agg => &[WorkerRole::Aggregated],
+            Self::Disagg => &[WorkerRole::Prefill, WorkerRole::Decode],
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Agg => "aggregated",
+            Self::Disagg => "disaggregated",
+        })
+    }
+}
+
+/// A routing strategy and its two knobs.
+///
+/// Numbers are compared as by `ordered_float`: `NaN` equals itself, and so do the two zeros.
+#[derive(Debug, Clone, Copy)]
+pub struct RouterState {
+    /// Strategy.
+    pub mode: RouterMode,
+    /// Share of each cached prefix block that is subtracted from the prefill load, 0 to 1.
+    pub overlap_score_credit: f64,
+    /// Weight of the prefill load against active blocks, at least 0.
+    pub prefill_load_scale: f64,
+}
+
+impl RouterState {
+    /// Round robin, which knows neither knob; recorded with credit 0 and scale 1.
+    pub const fn round_robin() -> Self {
+        Self {
+            mode: RouterMode::RoundRobin,
+            overlap_score_credit: 0.0,
+            prefill_load_scale: 1.0,
+        }
+    }
+
+    /// KV routing with these knobs.
+    pub const fn kv_router(overlap_score_credit: f64, prefill_load_scale: f64) -> Self {
+        Self {
+            mode: RouterMode::KvRouter,
+            overlap_score_credit,
+            prefill_load_scale,
+        }
+    }
+
+    /// The strategy as specs and result columns spell it.
+    pub const fn mode_name(self) -> &'static str {
+        match self.mode {
+            RouterMode::RoundRobin => "round_robin",
+            RouterMode::KvRouter => "kv_router",
+        }
+    }
+
+    fn key(self) -> (RouterMode, OrderedFloat<f64>, OrderedFloat<f64>) {
+        (
+            self.mode,
+            OrderedFloat(self.overlap_score_credit),
+            OrderedFloat(self.prefill_load_scale),
+        )
+    }
+}
+
+impl PartialEq for RouterState {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for RouterState {}
+
+impl Hash for RouterState {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+impl fmt::Display for RouterState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.mode_name())?;
+        match self.mode {
+            RouterMode::RoundRobin => Ok(()),
+            RouterMode::KvRouter => write!(
+                f,
+                " overlap_score_credit={} prefill_load_scale={}",
+                self.overlap_score_credit, self.prefill_load_scale
+            ),
+        }
+    }
+}

@@ -49,14 +49,6 @@ impl Router for Sticky {
     }
 }
 
-/// A run may have several pools, each with a router of its own.
-fn sticky(_settings: &RouterSettings, pool: Pool, _seed: u64) -> Box<dyn Router> {
-    Box::new(Sticky {
-        unfinished: vec![0; pool.workers as usize],
-        homes: BTreeMap::new(),
-    })
-}
-
 fn main() -> Result<(), Error> {
     let workload = SyntheticWorkload {
         shared_prefix_ratio: 0.5,
@@ -81,6 +73,13 @@ fn main() -> Result<(), Error> {
         spec.router.mode = mode;
         print(name, &dynosim::run(&spec)?.report);
     }
+    // A run may have several pools, each with a router of its own.
+    let sticky = |_: &RouterSettings, pool: Pool, _seed: u64| -> Box<dyn Router> {
+        Box::new(Sticky {
+            unfinished: vec![0; pool.workers as usize],
+            homes: BTreeMap::new(),
+        })
+    };
     let own = Run::new(&spec).routers(&sticky).simulate()?;
     print("sticky", &own.report);
     Ok(())

@@ -1,5 +1,5 @@
-//! Shows step times of your own in a run: first a formula in a struct, then a closure that chooses
-//! among formulas by GPU shape.
+//! Shows step times of your own: in a struct with measurements and in a closure, for a run and for a
+//! sweep.
 //!
 //! ```sh
 //! cargo run --release --example custom_timing
@@ -8,9 +8,10 @@
 use std::sync::Arc;
 
 use dynosim::spec::{
-    Backend, Deployment, EngineSpec, GpuSpec, HardwareSpec, ModelSpec, RunSpec, SyntheticLoad, SyntheticWorkload,
-    Topology, WorkloadSpec,
+    Backend, Deployment, EngineSpec, GpuSpec, HardwareSpec, ModelSpec, ReplayOptimizeSpec, RunSpec, SyntheticLoad,
+    SyntheticWorkload, Topology, WorkloadSpec,
 };
+use dynosim::sweep::{Mode, Sweep};
 use dynosim::timing::{Price, StepShape, TimingError, TimingModel, TimingProvider};
 use dynosim::{Error, Report, Run};
 
@@ -74,26 +75,31 @@ const ON_ONE_GPU: Linear = Linear {
 fn main() -> Result<(), Error> {
     let engine = EngineSpec::new("Qwen/Qwen3-32B", Backend::Vllm);
     let workload = WorkloadSpec::Synthetic(SyntheticWorkload::new(4096, 256, 500, SyntheticLoad::Concurrency(32)));
-    let spec = RunSpec::new(
-        engine,
-        HardwareSpec::new("h200_sxm"),
-        Topology::Aggregated { workers: 4, tp: 2 },
-        workload,
-    );
-
-    print("built-in tables", &dynosim::run(&spec)?.report);
-
     let measured = Measured { on_one_gpu: ON_ONE_GPU };
-    print("struct", &Run::new(&spec).timing(&measured).simulate()?.report);
-
     let closure = |deployment: &Deployment| -> Result<Arc<dyn TimingModel>, TimingError> {
-        let speedup = f64::from(deployment.tp);
         Ok(Arc::new(Linear {
-            decode_ms: ON_ONE_GPU.decode_ms / speedup,
+            decode_ms: ON_ONE_GPU.decode_ms / f64::from(deployment.tp),
             ..ON_ONE_GPU
         }))
     };
+
+    println!("Four workers at tp 2:");
+    let topology = Topology::Aggregated { workers: 4, tp: 2 };
+    let spec = RunSpec::new(
+        engine.clone(),
+        HardwareSpec::new("h200_sxm"),
+        topology,
+        workload.clone(),
+    );
+    print("built-in tables", &dynosim::run(&spec)?.report);
+    print("struct", &Run::new(&spec).timing(&measured).simulate()?.report);
     print("closure", &Run::new(&spec).timing(&closure).simulate()?.report);
+
+    println!("\nThe best way to split 8 GPUs, by the struct:");
+    let spec = ReplayOptimizeSpec::new(engine, HardwareSpec::new("h200_sxm").with_budget(8), workload);
+    let scenario = dynosim::sweep_scenario(&spec, &[Mode::Disagg])?;
+    let result = Sweep::new(&spec, scenario, &measured)?.optimize_dense_disagg()?;
+    println!("{}", dynosim::summary(&result, 3));
     Ok(())
 }
 

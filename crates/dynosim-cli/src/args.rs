@@ -9,6 +9,7 @@ const EXAMPLES: &str = "\
 Examples:
   dynosim run deployment.json                      one simulation, its metrics as a table
   dynosim run deployment.json --report out.json    the whole report
+  dynosim sweep budget.json --out results          search deployments within a GPU budget
   dynosim timing prefill points.csv                price prefill steps
   dynosim models                                   models known by name
 
@@ -27,6 +28,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Simulate one deployment
     Run(RunArgs),
+    /// Search for the best deployment within a GPU budget
+    Sweep(SweepArgs),
     /// Price steps, or estimate KV capacities, for the rows of a CSV file
     Timing(TimingArgs),
     /// List the models that are known by name
@@ -44,7 +47,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// The simulation: a RunSpec as JSON; `-` reads standard input
+    /// The simulation: a `RunSpec` as JSON; `-` reads standard input
     pub(crate) spec: PathBuf,
     /// Write the whole report as JSON instead of printing a table; `-` is standard output
     #[arg(long, value_name = "OUT.json")]
@@ -54,6 +57,48 @@ pub(crate) struct RunArgs {
     pub(crate) requests: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) tables: PerfdataArg,
+}
+
+const SWEEP_EXAMPLES: &str = "\
+Prints the best state, a table of the ten best, and what candidates were made of. If no state is
+feasible, it says by how much the closest ones miss their bounds; that is an answer, too, and the
+exit status is 0.
+
+With --out, DIR holds evaluated.csv (every visited state), feasible.csv (best first) and
+result.json, which depend neither on the host nor on --max-parallel-evals. With --mode compare,
+DIR/agg and DIR/disagg hold these, and DIR/result.json says which mode is chosen.
+
+Examples:
+  dynosim sweep budget.json
+  dynosim sweep budget.json --mode compare --out results
+  dynosim sweep budget.json --max-parallel-evals 2";
+
+#[derive(Debug, Args)]
+#[command(after_help = SWEEP_EXAMPLES)]
+pub(crate) struct SweepArgs {
+    /// The sweep: a `ReplayOptimizeSpec` as JSON; `-` reads standard input
+    pub(crate) spec: PathBuf,
+    /// Kinds of deployments to search
+    #[arg(long, value_enum, default_value_t = ModeArg::Disagg)]
+    pub(crate) mode: ModeArg,
+    /// Write the results into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Simulations to run at the same time, instead of maxParallelEvals of the spec
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_parallel_evals: Option<u32>,
+    #[command(flatten)]
+    pub(crate) tables: PerfdataArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeArg {
+    /// Prompts and outputs are computed by separate pools
+    Disagg,
+    /// Every worker computes both
+    Agg,
+    /// Both kinds, and the better of their best states
+    Compare,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use dynosim::Error;
 use dynosim::core::SimError;
+use dynosim::sweep::SweepError;
 use dynosim::timing::TimingError;
 
 use crate::output;
@@ -56,7 +57,8 @@ impl From<Error> for CliError {
         let message = chain(&error);
         let failed = match &error {
             Error::Simulation(error) => !matches!(error, SimError::Setup(_) | SimError::Timing(_)),
-            Error::Timing(TimingError::Custom(_)) => true,
+            Error::Timing(TimingError::Custom(_))
+            | Error::Sweep(SweepError::Threads { .. } | SweepError::Csv(_) | SweepError::Json(_)) => true,
             _ => false,
         };
         if failed {

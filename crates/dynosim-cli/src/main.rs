@@ -7,6 +7,7 @@
 //! | `args` | the command line |
 //! | `spec` | reading spec files |
 //! | `run`, `report_table`, `requests_csv` | one simulation and how its outcome is shown |
+//! | `sweep`, `progress_bar` | a search, its files and its progress |
 //! | `timing` | step times and KV capacities for a file of points |
 //! | `names` | what is bundled |
 //! | `output` | everything that is printed or written |
@@ -16,10 +17,12 @@ mod args;
 mod error;
 mod names;
 mod output;
+mod progress_bar;
 mod report_table;
 mod requests_csv;
 mod run;
 mod spec;
+mod sweep;
 mod timing;
 
 use std::process::ExitCode;
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<(), CliError> {
     match command {
         Command::Run(args) => run::run(&args),
+        Command::Sweep(args) => sweep::sweep(&args),
         Command::Timing(args) => timing::timing(&args),
         Command::Models => names::models(),
         Command::Systems => names::systems(),

@@ -3,4 +3,5 @@
 mod engine;
 mod rules;
 mod runs;
-mod support;
+pub(crate) mod support;
+mod sweeps;

@@ -2,3 +2,5 @@
 
 mod golden;
 mod layering;
+mod random_cases;
+mod twin;

@@ -3,9 +3,10 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use dynosim_spec::{EngineConfig, PromptSegments, RequestId, SegmentId, SimDuration, SimTime, WorkerRole};
-use dynosim_timing::{Price, StepShape, TimingModel};
+use dynosim_spec::{EngineConfig, PromptSegments, RequestId, SegmentId, SimTime, WorkerRole};
+use dynosim_timing::TimingModel;
 
+use crate::decode_pages::DecodePages;
 use crate::error::SimError;
 use crate::metrics::Recorder;
 use crate::rules::EngineRules;
@@ -18,13 +19,6 @@ pub(crate) struct PoolSetup {
     pub(crate) timing: Arc<dyn TimingModel>,
     pub(crate) rules: EngineRules,
     pub(crate) prompts: Arc<PromptSegments>,
-}
-
-/// Which way a price is sped up.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum StepPart {
-    Prefill,
-    Decode,
 }
 
 impl PoolSetup {
@@ -40,22 +34,6 @@ impl PoolSetup {
             WorkerRole::Prefill => "prefill",
             WorkerRole::Decode => "decode",
         }
-    }
-
-    /// Asks the timing model for one part of a step and turns the answer into simulated time.
-    pub(crate) fn price(&self, part: StepPart, step: &StepShape) -> Result<(SimDuration, Price), SimError> {
-        let (price, ratio) = match part {
-            StepPart::Prefill => (self.timing.prefill(step), self.config.speedup_ratio),
-            StepPart::Decode => {
-                let ratio = self.config.speedup_ratio * self.config.decode_speedup_ratio;
-                (self.timing.decode(step), ratio)
-            }
-        };
-        let time = SimDuration::from_ms(price.ms).ok_or(SimError::BadPrice {
-            ms: price.ms,
-            step: *step,
-        })?;
-        Ok((time.sped_up(ratio), price))
     }
 }
 
@@ -77,17 +55,44 @@ pub(crate) enum Signal {
     Completed(RequestId),
 }
 
-/// What one pass came to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pass {
-    pub(crate) duration: SimDuration,
+/// What a pass works with.
+pub(crate) struct PassContext<'a> {
+    pub(crate) now: SimTime,
+    pub(crate) pool: &'a PoolSetup,
+    pub(crate) pages: &'a mut DecodePages,
+    pub(crate) recorder: &'a mut Recorder,
+    /// What the pass will tell when it ends.
+    pub(crate) signals: &'a mut Vec<Signal>,
+    /// Whether runs of decode steps may be computed at once.
+    pub(crate) stepping: Stepping,
     /// Whether a token was emitted or more of some prompt computed than ever before.
     pub(crate) progressed: bool,
 }
 
+/// How decode steps are computed. Results are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stepping {
+    /// As many at once as possible.
+    #[default]
+    Bulk,
+    /// One after the other: the reference for [`Stepping::Bulk`].
+    Single,
+}
+
+/// When a pass, or a run of passes computed at once, ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PassTimes {
+    pub(crate) last_step_start: SimTime,
+    pub(crate) end: SimTime,
+    /// When its first step starts in which cached blocks are evicted, if that is not at its own start.
+    pub(crate) first_eviction: Option<SimTime>,
+}
+
 /// The scheduler and KV cache of one worker.
 ///
-/// A pass is computed completely when it starts; its signals are told when it ends.
+/// A pass is computed completely when it starts; its signals are told when it ends. An engine may
+/// compute a run of passes at once if nothing but tokens comes of them. Then it must be able to end
+/// the run early, at the end of any of its steps.
 pub(crate) trait Engine: Debug + Send {
     /// Puts a request into the waiting queue.
     fn enqueue(&mut self, incoming: Incoming);
@@ -98,23 +103,24 @@ pub(crate) trait Engine: Debug + Send {
     /// The request that a stuck worker is stuck on.
     fn head(&self) -> Option<RequestId>;
 
-    /// Computes one pass that starts at `now` and appends what it will signal.
-    fn pass(
-        &mut self,
-        now: SimTime,
-        pool: &PoolSetup,
-        recorder: &mut Recorder,
-        signals: &mut Vec<Signal>,
-    ) -> Result<Pass, SimError>;
+    /// Starts a pass, or a run of passes, at `context.now`.
+    fn start_pass(&mut self, context: &mut PassContext<'_>) -> Result<PassTimes, SimError>;
+
+    /// Ends a run at the end of the step during which `now` lies, or which ends just then. `None`
+    /// if a single pass is under way.
+    fn cut_run(&mut self, now: SimTime, pages: &DecodePages) -> Option<PassTimes>;
+
+    /// Lets those steps of a run happen that start before `context.now`.
+    fn settle_run(&mut self, context: &mut PassContext<'_>) -> Option<PassTimes>;
+
+    /// The pass, or what is left of the run, is over.
+    fn end_pass(&mut self, context: &mut PassContext<'_>);
 
     /// Reports each shared segment whose cached blocks have changed.
     fn take_cache_changes(&mut self, report: &mut dyn FnMut(SegmentId, u32));
 
     /// When others see cache changes of a pass: at its start, or only at its end.
     fn publishes_at_pass_start(&self) -> bool;
-
-    /// Blocks held by requests, for checks.
-    fn active_blocks(&self) -> u64;
 
     /// Blocks evicted so far.
     fn evictions(&self) -> u64;

@@ -3,7 +3,8 @@
 use dynosim_router::{RouteQuery, Router, WorkerReport};
 use dynosim_spec::{Backend, RequestId, SimDuration, SimTime, WorkerId, WorkerRole};
 
-use crate::engine::{Engine, Incoming, Pass, PoolSetup, Signal};
+use crate::decode_pages::DecodePages;
+use crate::engine::{Engine, Incoming, PassContext, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
 use crate::metrics::Recorder;
 use crate::sglang::SglangEngine;
@@ -21,6 +22,8 @@ struct Worker {
     /// What the current pass will tell when it ends.
     signals: Vec<Signal>,
     passes_without_progress: u32,
+    /// When the run under way begins to evict, if others are to know.
+    first_eviction: Option<SimTime>,
 }
 
 /// Workers, their router, and who could start a pass.
@@ -29,35 +32,54 @@ pub(crate) struct Pool {
     pub(crate) setup: PoolSetup,
     workers: Vec<Worker>,
     router: Box<dyn Router>,
+    pages: DecodePages,
+    stepping: Stepping,
+    /// Whether workers tell the router what they cache.
+    publishes: bool,
     /// Idle workers that have work.
     startable: WorkerSet,
+    /// No run evicts before this.
+    first_eviction: Option<SimTime>,
 }
 
 impl Pool {
     pub(crate) fn new(setup: PoolSetup, workers: u32, router: Box<dyn Router>) -> Self {
         let caches = setup.config.enable_prefix_caching || setup.config.backend == Backend::Sglang;
-        let publish = caches && router.wants_kv_events();
+        let publishes = caches && router.wants_kv_events();
         let engine = || -> Box<dyn Engine> {
             match setup.config.backend {
-                Backend::Vllm => Box::new(VllmEngine::new(&setup, publish)),
-                Backend::Sglang => Box::new(SglangEngine::new(&setup, publish)),
+                Backend::Vllm => Box::new(VllmEngine::new(&setup, publishes)),
+                Backend::Sglang => Box::new(SglangEngine::new(&setup, publishes)),
             }
         };
-        let workers: Vec<Worker> = (0..workers)
-            .map(|_| Worker {
-                engine: engine(),
-                busy: false,
-                signals: Vec::new(),
-                passes_without_progress: 0,
-            })
-            .collect();
-        let count = u32::try_from(workers.len()).expect("workers are counted by u32");
         Self {
+            startable: WorkerSet::new(workers),
+            workers: (0..workers)
+                .map(|_| Worker {
+                    engine: engine(),
+                    busy: false,
+                    signals: Vec::new(),
+                    passes_without_progress: 0,
+                    first_eviction: None,
+                })
+                .collect(),
             setup,
-            workers,
             router,
-            startable: WorkerSet::new(count),
+            pages: DecodePages::default(),
+            stepping: Stepping::default(),
+            publishes,
+            first_eviction: None,
         }
+    }
+
+    /// Computes decode steps in this way from now on.
+    pub(crate) fn set_stepping(&mut self, stepping: Stepping) {
+        self.stepping = stepping;
+    }
+
+    /// Number of workers.
+    pub(crate) fn len(&self) -> usize {
+        self.workers.len()
     }
 
     /// Whether this is one vLLM-style worker without a router's choice.
@@ -88,8 +110,14 @@ impl Pool {
         self.workers.iter().map(|worker| worker.engine.evictions()).sum()
     }
 
+    /// Counts the gaps of all runs.
+    pub(crate) fn drain_gaps(&mut self, recorder: &mut Recorder) {
+        self.pages.drain_visits(&mut recorder.gaps);
+    }
+
     /// Asks the router where a request goes; `None` if the router keeps it back.
-    pub(crate) fn route(&mut self, now: SimTime, incoming: Incoming) -> Option<WorkerId> {
+    pub(crate) fn route(&mut self, now: SimTime, incoming: Incoming, recorder: &mut Recorder) -> Option<WorkerId> {
+        self.settle_evictions(now, recorder);
         let prompt = self.setup.prompts.path(incoming.request);
         self.router
             .route(now, &RouteQuery::new(incoming.request, incoming.input_tokens, prompt))
@@ -105,8 +133,13 @@ impl Pool {
         self.router.release(now)
     }
 
-    /// Puts a request into the queue of a worker.
-    pub(crate) fn enqueue(&mut self, worker_id: WorkerId, incoming: Incoming) -> Result<(), SimError> {
+    /// Puts a request into the queue of a worker. If that ends a run early, returns its new times.
+    pub(crate) fn enqueue(
+        &mut self,
+        now: SimTime,
+        worker_id: WorkerId,
+        incoming: Incoming,
+    ) -> Result<Option<PassTimes>, SimError> {
         let workers = self.workers.len();
         let Some(worker) = self.workers.get_mut(worker_id.index()) else {
             return Err(SimError::NoSuchWorker {
@@ -117,10 +150,11 @@ impl Pool {
             });
         };
         worker.engine.enqueue(incoming);
-        if !worker.busy {
-            self.startable.insert(worker_id);
+        if worker.busy {
+            return Ok(worker.engine.cut_run(now, &self.pages));
         }
-        Ok(())
+        self.startable.insert(worker_id);
+        Ok(None)
     }
 
     /// Starts a pass on the idle worker with the lowest id that has work.
@@ -128,34 +162,99 @@ impl Pool {
         &mut self,
         now: SimTime,
         recorder: &mut Recorder,
-    ) -> Result<Option<(WorkerId, SimDuration)>, SimError> {
+    ) -> Result<Option<(WorkerId, PassTimes)>, SimError> {
         let Some(worker_id) = self.startable.pop_first() else {
             return Ok(None);
         };
-        let worker = &mut self.workers[worker_id.index()];
-        worker.busy = true;
-        let pass = worker.engine.pass(now, &self.setup, recorder, &mut worker.signals)?;
-        worker.guard_progress(worker_id, pass, &self.setup)?;
-        if worker.engine.publishes_at_pass_start() {
+        let mut times = None;
+        let progressed = self.with_worker(now, worker_id, recorder, |worker, context| {
+            worker.busy = true;
+            times = Some(worker.engine.start_pass(context));
+        });
+        let times = times.expect("a pass was started")?;
+        self.workers[worker_id.index()].guard_progress(worker_id, progressed, &self.setup)?;
+        self.expect_eviction(worker_id, times.first_eviction);
+        if self.workers[worker_id.index()].engine.publishes_at_pass_start() {
             self.publish_cache_changes(now, worker_id);
         }
-        Ok(Some((worker_id, pass.duration)))
+        Ok(Some((worker_id, times)))
     }
 
     /// Ends the pass of a worker. Its signals are appended to `signals`.
-    pub(crate) fn end_pass(&mut self, now: SimTime, worker_id: WorkerId, signals: &mut Vec<Signal>) {
+    pub(crate) fn end_pass(
+        &mut self,
+        now: SimTime,
+        worker_id: WorkerId,
+        recorder: &mut Recorder,
+        signals: &mut Vec<Signal>,
+    ) {
+        self.with_worker(now, worker_id, recorder, |worker, context| {
+            worker.busy = false;
+            worker.first_eviction = None;
+            worker.engine.end_pass(context);
+        });
         let worker = &mut self.workers[worker_id.index()];
-        worker.busy = false;
         signals.append(&mut worker.signals);
         if worker.engine.has_work() {
             self.startable.insert(worker_id);
         }
-        if !worker.engine.publishes_at_pass_start() {
-            self.publish_cache_changes(now, worker_id);
+        self.publish_cache_changes(now, worker_id);
+    }
+
+    /// Lets the router know of blocks that runs under way have evicted before `now`.
+    fn settle_evictions(&mut self, now: SimTime, recorder: &mut Recorder) {
+        if self.first_eviction.is_none_or(|first| first >= now) {
+            return;
+        }
+        for index in 0..self.workers.len() {
+            let worker_id = WorkerId::new(u32::try_from(index).expect("workers are counted by u32"));
+            if self.workers[index].first_eviction.is_some_and(|first| first < now) {
+                self.with_worker(now, worker_id, recorder, |worker, context| {
+                    let times = worker.engine.settle_run(context);
+                    worker.first_eviction = times.and_then(|times| times.first_eviction);
+                });
+                self.publish_cache_changes(now, worker_id);
+            }
+        }
+        self.first_eviction = self.workers.iter().filter_map(|worker| worker.first_eviction).min();
+    }
+
+    fn expect_eviction(&mut self, worker_id: WorkerId, first_eviction: Option<SimTime>) {
+        if let Some(first) = first_eviction.filter(|_| self.publishes) {
+            self.workers[worker_id.index()].first_eviction = Some(first);
+            self.first_eviction = Some(self.first_eviction.map_or(first, |earliest| earliest.min(first)));
         }
     }
 
+    /// Lets a worker's engine work. Returns whether it got anything done.
+    fn with_worker(
+        &mut self,
+        now: SimTime,
+        worker_id: WorkerId,
+        recorder: &mut Recorder,
+        work: impl FnOnce(&mut Worker, &mut PassContext<'_>),
+    ) -> bool {
+        let worker = &mut self.workers[worker_id.index()];
+        let mut signals = std::mem::take(&mut worker.signals);
+        let mut context = PassContext {
+            now,
+            pool: &self.setup,
+            pages: &mut self.pages,
+            recorder,
+            signals: &mut signals,
+            stepping: self.stepping,
+            progressed: false,
+        };
+        work(worker, &mut context);
+        let progressed = context.progressed;
+        worker.signals = signals;
+        progressed
+    }
+
     fn publish_cache_changes(&mut self, now: SimTime, worker_id: WorkerId) {
+        if !self.publishes {
+            return;
+        }
         let router = &mut self.router;
         self.workers[worker_id.index()]
             .engine
@@ -173,8 +272,8 @@ impl Pool {
 }
 
 impl Worker {
-    fn guard_progress(&mut self, id: WorkerId, pass: Pass, setup: &PoolSetup) -> Result<(), SimError> {
-        if pass.progressed {
+    fn guard_progress(&mut self, id: WorkerId, progressed: bool, setup: &PoolSetup) -> Result<(), SimError> {
+        if progressed {
             self.passes_without_progress = 0;
             return Ok(());
         }

@@ -9,7 +9,7 @@ use dynosim_spec::{
 use dynosim_timing::TimingModel;
 
 use crate::arrivals::Arrivals;
-use crate::engine::{Incoming, PoolSetup, Signal};
+use crate::engine::{Incoming, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
 use crate::events::{Events, PassEnd, PoolIndex};
 use crate::metrics::{Recorder, Rejection, Report, RequestRecord};
@@ -99,11 +99,11 @@ impl<'w> Simulation<'w> {
                 reason: first.reason.clone(),
             });
         }
-        Ok(Self {
+        let mut simulation = Self {
             workload,
             rules,
             now: SimTime::ZERO,
-            events: Events::default(),
+            events: Events::new(&pools.iter().map(Pool::len).collect::<Vec<_>>()),
             arrivals: Arrivals::new(workload, |id| accepted[id.index()]),
             recorder: Recorder::new(accepted.len(), false),
             unfinished: accepted.len() - rejections.len(),
@@ -111,13 +111,23 @@ impl<'w> Simulation<'w> {
             accepted,
             signals: Vec::new(),
             pools,
-        })
+        };
+        simulation.set_stepping(Stepping::Bulk);
+        Ok(simulation)
     }
 
     /// Keeps the time of every token, for [`Outcome::token_times`]; costs memory.
     #[must_use]
     pub fn keep_token_times(mut self) -> Self {
         self.recorder = Recorder::new(self.accepted.len(), true);
+        self
+    }
+
+    /// Computes decode steps in this way; the results are the same.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn stepping(mut self, stepping: Stepping) -> Self {
+        self.set_stepping(stepping);
         self
     }
 
@@ -136,6 +146,9 @@ impl<'w> Simulation<'w> {
             return Err(self.never_released());
         }
         let evictions = self.pools.iter().map(Pool::evictions).sum();
+        for pool in &mut self.pools {
+            pool.drain_gaps(&mut self.recorder);
+        }
         let report = Report::new(self.workload, &mut self.recorder, self.rejections, warnings);
         let (requests, token_times) = self.recorder.into_parts();
         Ok(Outcome {
@@ -144,6 +157,18 @@ impl<'w> Simulation<'w> {
             token_times,
             evictions,
         })
+    }
+
+    fn set_stepping(&mut self, stepping: Stepping) {
+        let turns_look_at_passes =
+            self.has_arrivals_at_pass_ends() && self.workload.requests().iter().any(|request| request.turn > 0);
+        for pool in &mut self.pools {
+            pool.set_stepping(if turns_look_at_passes {
+                Stepping::Single
+            } else {
+                stepping
+            });
+        }
     }
 
     fn next_time(&self) -> Option<SimTime> {
@@ -192,24 +217,23 @@ impl<'w> Simulation<'w> {
         Ok(changed)
     }
 
-    /// Whether arrivals are looked at between the passes of a single worker only.
+    /// Whether arrivals have to wait because the single worker is in a pass.
     fn arrivals_wait_for_pass_end(&self) -> bool {
+        self.has_arrivals_at_pass_ends() && self.pools[0].is_in_pass()
+    }
+
+    /// Whether arrivals are looked at between the passes of a single worker only.
+    fn has_arrivals_at_pass_ends(&self) -> bool {
         self.rules.follow_up_stamp == FollowUpStamp::AtPassEnd
             && self.arrivals.is_closed_loop()
             && self.pools[0].is_single_aggregated_vllm()
-            && self.pools[0].is_in_pass()
     }
 
     fn start_passes(&mut self, pool: PoolIndex) -> Result<bool, SimError> {
         let mut changed = false;
-        while let Some((worker, duration)) = self.pools[pool].start_pass(self.now, &mut self.recorder)? {
-            let end = PassEnd {
-                time: self.now + duration,
-                started: self.now,
-                pool,
-                worker,
-            };
-            if duration == SimDuration::ZERO {
+        while let Some((worker, times)) = self.pools[pool].start_pass(self.now, &mut self.recorder)? {
+            let end = pass_end(pool, worker, times);
+            if end.time == self.now {
                 self.on_pass_end(end)?;
             } else {
                 self.events.plan_pass_end(end);
@@ -221,8 +245,7 @@ impl<'w> Simulation<'w> {
 
     fn on_pass_end(&mut self, end: PassEnd) -> Result<(), SimError> {
         let mut signals = std::mem::take(&mut self.signals);
-        let pool = &mut self.pools[end.pool];
-        pool.end_pass(self.now, end.worker, &mut signals);
+        self.pools[end.pool].end_pass(self.now, end.worker, &mut self.recorder, &mut signals);
         for signal in signals.drain(..) {
             self.on_signal(end, signal)?;
         }
@@ -294,7 +317,7 @@ impl<'w> Simulation<'w> {
 
     fn send(&mut self, pool: PoolIndex, request: RequestId) -> Result<(), SimError> {
         let incoming = self.incoming(pool, request);
-        match self.pools[pool].route(self.now, incoming) {
+        match self.pools[pool].route(self.now, incoming, &mut self.recorder) {
             Some(worker_id) => self.dispatch(pool, request, worker_id),
             None => Ok(()),
         }
@@ -309,7 +332,18 @@ impl<'w> Simulation<'w> {
             self.recorder.sent_to_decode(request, worker_id);
         }
         let incoming = self.incoming(pool, request);
-        self.pools[pool].enqueue(worker_id, incoming)
+        let Some(times) = self.pools[pool].enqueue(self.now, worker_id, incoming)? else {
+            return Ok(());
+        };
+        // The request ends a run. If one of its steps ends right now, the request joins the next one.
+        let end = pass_end(pool, worker_id, times);
+        if end.time == self.now {
+            self.events.drop_pass_end(pool, worker_id);
+            self.on_pass_end(end)
+        } else {
+            self.events.plan_pass_end(end);
+            Ok(())
+        }
     }
 
     fn incoming(&self, pool: PoolIndex, request: RequestId) -> Incoming {
@@ -332,6 +366,15 @@ impl<'w> Simulation<'w> {
             waiting: self.unfinished,
             request: u32::try_from(first.unwrap_or(0)).expect("requests are indexed by u32"),
         }
+    }
+}
+
+fn pass_end(pool: PoolIndex, worker: WorkerId, times: PassTimes) -> PassEnd {
+    PassEnd {
+        time: times.end,
+        last_step_start: times.last_step_start,
+        pool,
+        worker,
     }
 }
 

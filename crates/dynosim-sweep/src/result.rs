@@ -1,14 +1,17 @@
 //! What a search found.
 
+use std::io::Write;
 use std::time::Duration;
 
 use dynosim_spec::ReplayOptimizeSpec;
 use serde_json::{Map, Value, json};
 
+use crate::csv_table::write_csv;
 use crate::error::SweepError;
 use crate::ranking::{best, best_first};
 use crate::record::Record;
 use crate::state::Mode;
+use crate::table::text_table;
 use crate::worker_shapes::{KvCapacity, LeftOutTp};
 
 /// The result of a search: best states, everything that was visited, and what to know about it.
@@ -64,6 +67,33 @@ impl OptimizationResult {
             ),
             None => "no state was visited".to_owned(),
         }
+    }
+
+    /// The best `rows` feasible simulations as a text table; without any, those that are closest to
+    /// being feasible. See [`text_table`].
+    pub fn table(&self, rows: usize) -> String {
+        if !self.feasible.is_empty() {
+            return text_table(self.mode, &self.feasible, rows);
+        }
+        let mut records: Vec<&Record> = self.evaluated.iter().collect();
+        records.sort_by(|a, b| best_first(a, b));
+        text_table(self.mode, records, rows)
+    }
+
+    /// Writes all visited states as CSV; see [`write_csv`].
+    ///
+    /// # Errors
+    /// If writing fails.
+    pub fn write_evaluated_csv(&self, writer: impl Write) -> Result<(), SweepError> {
+        write_csv(self.mode, &self.evaluated, writer)
+    }
+
+    /// Writes the feasible states as CSV, best first; see [`write_csv`].
+    ///
+    /// # Errors
+    /// If writing fails.
+    pub fn write_feasible_csv(&self, writer: impl Write) -> Result<(), SweepError> {
+        write_csv(self.mode, &self.feasible, writer)
     }
 
     /// The result as a JSON document, the same for every host and any `maxParallelEvals`: mode,

@@ -249,3 +249,6 @@ impl fmt::Debug for Sweep<'_> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Prices of the passes of a dense model, given the latencies of its kernels.
 
+use crate::decode_inputs::DecodeInputs;
 use crate::model::{Price, StepShape, TimingModel};
 use crate::operators::{DenseShape, Kernels, OPERATORS, OperatorCost, PromptBatch, total};
 use crate::polynomial::DECODE_FLOOR_MS;
@@ -64,5 +65,9 @@ impl<K: Kernels + std::fmt::Debug + Send + Sync> TimingModel for DenseModel<K> {
             ms: price.ms.max(DECODE_FLOOR_MS),
             extrapolated_ms: price.extrapolated_ms.max(0.0),
         }
+    }
+
+    fn decode_depends_on(&self) -> DecodeInputs {
+        DecodeInputs::MeanContext
     }
 }

@@ -18,6 +18,7 @@
 //!
 //! # Modules
 //! * `model`: the two traits, the step and its price.
+//! * `decode_inputs`: what the price of a decode step depends on.
 //! * `polynomial`, `roofline`, `table`: the providers.
 //! * `operators`, `dense_model`: the operators of a pass, written once for roofline and tables, and their sums.
 //! * `precision`, `work`: number formats of a deployment; what kernels compute and move.
@@ -55,6 +56,7 @@ mod all_reduce;
 mod attention;
 mod capacity;
 mod cubic_patch;
+mod decode_inputs;
 mod dense_model;
 mod engine_tables;
 mod error;
@@ -75,6 +77,7 @@ mod table_file;
 mod work;
 
 pub use capacity::estimate_kv_tokens;
+pub use decode_inputs::{DecodeInputs, check_decode_inputs};
 pub use error::TimingError;
 pub use model::{Price, StepShape, TimingModel, TimingProvider};
 pub use operators::OperatorCost;

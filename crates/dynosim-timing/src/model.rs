@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dynosim_spec::{Deployment, GpuSpec, ModelSpec};
 
+use crate::decode_inputs::DecodeInputs;
 use crate::error::TimingError;
 
 /// What a step does, as sums over its sequences.
@@ -47,6 +48,16 @@ impl StepShape {
             decode_seqs: seqs,
             decode_context_tokens: context_tokens,
             ..Self::default()
+        }
+    }
+
+    /// The same step on a worker that holds `active` of at most `total` KV cache tokens.
+    #[must_use]
+    pub fn with_kv_tokens(self, active: u64, total: u64) -> Self {
+        Self {
+            active_kv_tokens: active,
+            total_kv_tokens: total,
+            ..self
         }
     }
 
@@ -102,6 +113,14 @@ pub trait TimingModel: Debug + Send + Sync {
 
     /// Price of generating one token for each of `step.decode_seqs`; asked only if there are any.
     fn decode(&self, step: &StepShape) -> Price;
+
+    /// What the price of decoding depends on: a promise that lets a simulator ask less often.
+    ///
+    /// The default promises nothing. Naming anything narrower only makes simulations faster, and must be
+    /// true: test it with [`check_decode_inputs`](crate::check_decode_inputs).
+    fn decode_depends_on(&self) -> DecodeInputs {
+        DecodeInputs::WholeStep
+    }
 }
 
 /// Gives a [`TimingModel`] for a deployment. Rare and fallible: data is loaded and its coverage

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dynosim_spec::Deployment;
 
+use crate::decode_inputs::DecodeInputs;
 use crate::error::TimingError;
 use crate::model::{Price, StepShape, TimingModel, TimingProvider};
 
@@ -28,6 +29,10 @@ impl TimingModel for PolynomialTiming {
     fn decode(&self, step: &StepShape) -> Price {
         let share = step.active_kv_tokens as f64 / step.total_kv_tokens.max(1) as f64;
         Price::known((-25.74 * (share * share) + 54.01 * share + 5.74).max(DECODE_FLOOR_MS))
+    }
+
+    fn decode_depends_on(&self) -> DecodeInputs {
+        DecodeInputs::KvUsage
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dynosim_spec::{Backend, Deployment, GpuSpec};
 
+use crate::decode_inputs::DecodeInputs;
 use crate::dense_model::DenseModel;
 use crate::error::TimingError;
 use crate::model::{Price, StepShape, TimingModel, TimingProvider};
@@ -215,5 +216,9 @@ impl TimingModel for RooflineModel {
 
     fn decode(&self, step: &StepShape) -> Price {
         self.0.decode(step)
+    }
+
+    fn decode_depends_on(&self) -> DecodeInputs {
+        self.0.decode_depends_on()
     }
 }

@@ -7,6 +7,7 @@ use dynosim_spec::{Backend, Deployment};
 
 use crate::all_reduce::AllReduce;
 use crate::attention::{DecodeAttention, PrefillAttention};
+use crate::decode_inputs::DecodeInputs;
 use crate::dense_model::DenseModel;
 use crate::engine_tables::{Client, EngineTables};
 use crate::error::TimingError;
@@ -282,5 +283,9 @@ impl TimingModel for TableModel {
 
     fn decode(&self, step: &StepShape) -> Price {
         self.0.decode(step)
+    }
+
+    fn decode_depends_on(&self) -> DecodeInputs {
+        self.0.decode_depends_on()
     }
 }

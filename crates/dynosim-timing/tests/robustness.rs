@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use dynosim_spec::{Backend, Deployment, ModelSpec, WeightFormat};
 use dynosim_timing::{
-    Price, RooflineTiming, StepShape, TableModel, TableTiming, TimingError, TimingModel, TimingProvider,
-    estimate_kv_tokens,
+    PolynomialTiming, Price, RooflineTiming, StepShape, TableModel, TableTiming, TimingError, TimingModel,
+    TimingProvider, check_decode_inputs, estimate_kv_tokens,
 };
 use facts::{deployment, model};
 use proptest::prelude::*;
@@ -304,6 +304,22 @@ fn no_step_makes_a_model_fail() {
         for model in &models {
             check(model.prefill(&prefill), 0.0)?;
             check(model.decode(&decode), if decodes == 0 { 0.0 } else { 1.0 })?;
+        }
+    });
+}
+
+#[test]
+fn built_in_models_depend_on_what_they_say() {
+    let mut models = all_models();
+    models.push(Arc::new(PolynomialTiming));
+    let config = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(2000)
+    };
+    proptest!(config, |(seqs in seqs(), context in count(), active in count(), total in count())| {
+        let step = StepShape::decode(seqs, context).with_kv_tokens(active, total);
+        for model in &models {
+            check_decode_inputs(model.as_ref(), [step]);
         }
     });
 }

@@ -11,17 +11,12 @@ pub(crate) struct KvHold {
     prefix: PrefixHold,
     /// Whether it also holds a last block that is not registered as full.
     partial: bool,
+    /// Leading blocks of the request that are full even where they are its last ones, held or not:
+    /// those that its prompt fills, and those after which a block was opened.
+    full: u32,
 }
 
 impl KvHold {
-    /// A request that holds nothing yet.
-    pub(crate) fn new(request: RequestId) -> Self {
-        Self {
-            prefix: PrefixHold::new(request),
-            partial: false,
-        }
-    }
-
     fn blocks(&self) -> u32 {
         self.prefix.blocks() + u32::from(self.partial)
     }
@@ -49,6 +44,15 @@ impl BlockPool {
         }
     }
 
+    /// A request with a prompt of `prompt_tokens` tokens that holds nothing yet.
+    pub(crate) fn no_hold(&self, request: RequestId, prompt_tokens: u32) -> KvHold {
+        KvHold {
+            prefix: PrefixHold::new(request),
+            partial: false,
+            full: self.block_size.full_blocks(prompt_tokens),
+        }
+    }
+
     /// The full blocks.
     pub(crate) fn cache(&self) -> &PrefixCache {
         &self.cache
@@ -69,10 +73,15 @@ impl BlockPool {
         self.capacity - self.active_blocks()
     }
 
+    /// Blocks that hold nothing.
+    pub(crate) fn free_blocks(&self) -> u64 {
+        self.available_blocks() - self.cache.idle_blocks()
+    }
+
     /// Leading full blocks of a sequence of `tokens` tokens that are resident.
     pub(crate) fn cached_blocks(&self, path: &[SegmentId], hold: &KvHold, tokens: u32) -> u32 {
         let resident = self.cache.resident_prefix(path, &hold.prefix);
-        resident.min(self.block_size.full_blocks(tokens))
+        resident.min(self.full_blocks(hold, tokens))
     }
 
     /// Blocks now held by nobody that a request needs in order to hold the first `target` tokens of a
@@ -82,7 +91,7 @@ impl BlockPool {
         if wanted <= hold.blocks() {
             return 0;
         }
-        let full = wanted.min(self.block_size.full_blocks(tokens));
+        let full = wanted.min(self.full_blocks(hold, tokens));
         let growth = self.cache.growth(path, &hold.prefix, full);
         let held_partial = u64::from(hold.partial);
         u64::from(growth.reactivated) + u64::from(growth.fresh) + u64::from(wanted - full) - held_partial
@@ -92,8 +101,8 @@ impl BlockPool {
     /// evicting idle blocks as needed. Returns the tokens for which it holds blocks: `target`, or
     /// whole blocks of as much as there was room for.
     ///
-    /// A last block that was held in part is registered as full when the block after it is taken,
-    /// not when it fills up.
+    /// A last block that was held in part is registered as full when the block after it is opened,
+    /// not when it fills up; so it stays a partial one if its request loses it and takes it again.
     pub(crate) fn extend(&mut self, path: &[SegmentId], hold: &mut KvHold, tokens: u32, target: u32) -> u32 {
         let wanted = self.block_size.blocks_for(target);
         if wanted <= hold.blocks() {
@@ -102,7 +111,7 @@ impl BlockPool {
         if hold.partial {
             self.promote(path, hold);
         }
-        let full = wanted.min(self.block_size.full_blocks(tokens));
+        let full = wanted.min(self.full_blocks(hold, tokens));
         let growth = self.cache.growth(path, &hold.prefix, full);
         // Hold what is resident first, so that making room cannot evict it.
         self.cache.extend(path, &mut hold.prefix, full - growth.fresh);
@@ -136,11 +145,17 @@ impl BlockPool {
         self.partial_blocks -= 1;
         let blocks = hold.prefix.blocks() + 1;
         self.cache.extend(path, &mut hold.prefix, blocks);
+        hold.full = hold.full.max(blocks);
+    }
+
+    /// Blocks of a sequence of `tokens` tokens that are registered as full when they are held.
+    fn full_blocks(&self, hold: &KvHold, tokens: u32) -> u32 {
+        let all_but_last = self.block_size.blocks_for(tokens).saturating_sub(1);
+        hold.full.max(all_but_last)
     }
 
     /// Evicts until `blocks` blocks are free.
     fn make_room(&mut self, blocks: u64) {
-        let free = self.capacity - self.active_blocks() - self.cache.idle_blocks();
-        self.cache.evict(blocks.saturating_sub(free));
+        self.cache.evict(blocks.saturating_sub(self.free_blocks()));
     }
 }

@@ -31,39 +31,29 @@ pub struct Distribution {
 impl Distribution {
     /// Describes `values`, which are sorted on the way.
     pub(crate) fn of(mut values: Vec<f64>) -> Self {
-        let mean = mean(values.iter().map(|&value| (value, 1)));
-        let std = deviation(values.iter().map(|&value| (value, 1)), mean);
+        let count = values.len() as f64;
+        if values.is_empty() {
+            return Self::default();
+        }
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
         values.sort_unstable_by(f64::total_cmp);
-        let count = values.len() as u64;
-        Self::from_ranks(count, mean, std, |rank| {
-            values[usize::try_from(rank).expect("an index into the sample")]
-        })
-    }
-
-    /// Describes a sample of values that occur several times each; `pairs` is ascending by value.
-    pub(crate) fn of_weighted(pairs: &[(f64, u64)]) -> Self {
-        let mean = mean(pairs.iter().copied());
-        let std = deviation(pairs.iter().copied(), mean);
-        let ends: Vec<u64> = pairs
-            .iter()
-            .scan(0, |sum, &(_, count)| {
-                *sum += count;
-                Some(*sum)
+        Self {
+            mean,
+            std: (squares / count).sqrt(),
+            ..Self::of_ranks(values.len() as u64, |rank| {
+                values[usize::try_from(rank).expect("an index into the sample")]
             })
-            .collect();
-        let count = ends.last().copied().unwrap_or(0);
-        Self::from_ranks(count, mean, std, |rank| {
-            pairs[ends.partition_point(|&end| end <= rank)].0
-        })
+        }
     }
 
-    fn from_ranks(count: u64, mean: f64, std: f64, value_at: impl Fn(u64) -> f64) -> Self {
+    /// Extremes and percentiles of a sample that can be asked for its value at a rank.
+    pub(super) fn of_ranks(count: u64, value_at: impl Fn(u64) -> f64) -> Self {
         let Some(last) = count.checked_sub(1) else {
             return Self::default();
         };
         let percentile = |percent: u64| value_at((last * percent + 50) / 100);
         Self {
-            mean,
             min: value_at(0),
             max: value_at(last),
             median: percentile(50),
@@ -71,7 +61,7 @@ impl Distribution {
             p90: percentile(90),
             p95: percentile(95),
             p99: percentile(99),
-            std,
+            ..Self::default()
         }
     }
 
@@ -91,21 +81,6 @@ impl Distribution {
     }
 }
 
-fn mean(pairs: impl Iterator<Item = (f64, u64)>) -> f64 {
-    let (sum, count) = pairs.fold((0.0, 0), |(sum, count), (value, times)| {
-        (sum + value * times as f64, count + times)
-    });
-    if count == 0 { 0.0 } else { sum / count as f64 }
-}
-
-fn deviation(pairs: impl Iterator<Item = (f64, u64)>, mean: f64) -> f64 {
-    let (sum, count) = pairs.fold((0.0, 0), |(sum, count), (value, times)| {
-        let distance = value - mean;
-        (sum + distance * distance * times as f64, count + times)
-    });
-    if count == 0 { 0.0 } else { (sum / count as f64).sqrt() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,12 +96,5 @@ mod tests {
         let four = Distribution::of(vec![4.0, 3.0, 2.0, 1.0]);
         assert_eq!((four.median, four.p90, four.min), (3.0, 4.0, 1.0));
         assert_eq!(Distribution::of(Vec::new()), Distribution::default());
-    }
-
-    #[test]
-    fn weights_stand_for_repeated_values() {
-        let plain = Distribution::of(vec![1.0, 1.0, 1.0, 2.0, 5.0, 5.0]);
-        let weighted = Distribution::of_weighted(&[(1.0, 3), (2.0, 1), (5.0, 2)]);
-        assert_eq!(plain, weighted);
     }
 }

@@ -1,11 +1,15 @@
 //! What a run measures: records while it goes on, a report at its end.
 
 mod distribution;
+mod gap_tally;
 mod recorder;
 mod report;
+mod token_trail;
 
 pub use distribution::Distribution;
 pub use recorder::RequestRecord;
 pub use report::{Rejection, Report};
 
+pub(crate) use gap_tally::GapTally;
 pub(crate) use recorder::Recorder;
+pub(crate) use token_trail::TokenTrail;

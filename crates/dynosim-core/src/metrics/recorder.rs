@@ -1,8 +1,10 @@
 //! What happens to requests, noted down while the run goes on.
 
 use dynosim_spec::{RequestId, SimDuration, SimTime, WorkerId};
-use dynosim_timing::Price;
-use rustc_hash::FxHashMap;
+
+use super::gap_tally::GapTally;
+use super::token_trail::TokenTrail;
+use crate::prices::StepTime;
 
 /// The life of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,7 +21,7 @@ pub struct RequestRecord {
     pub second_token: SimTime,
     /// When its latest token left the engine.
     pub last_token: SimTime,
-    /// Tokens emitted so far; the three times above mean nothing before there are as many.
+    /// Tokens emitted when it was finished; the three times above mean nothing without as many.
     pub output_tokens: u32,
     /// How often it lost its blocks to another request.
     pub preemptions: u32,
@@ -40,10 +42,11 @@ impl RequestRecord {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(super) requests: Vec<RequestRecord>,
-    pub(super) gaps: GapTally,
+    pub(crate) gaps: GapTally,
     token_times: Option<Vec<Vec<SimTime>>>,
-    pub(super) priced_ms: f64,
-    pub(super) extrapolated_ms: f64,
+    /// Time of all steps, and how much of it rests on extrapolation.
+    pub(super) step_time: SimDuration,
+    pub(super) extrapolated_time: SimDuration,
 }
 
 impl Recorder {
@@ -53,8 +56,8 @@ impl Recorder {
             requests: vec![RequestRecord::default(); requests],
             gaps: GapTally::default(),
             token_times: keep_token_times.then(|| vec![Vec::new(); requests]),
-            priced_ms: 0.0,
-            extrapolated_ms: 0.0,
+            step_time: SimDuration::ZERO,
+            extrapolated_time: SimDuration::ZERO,
         }
     }
 
@@ -86,60 +89,30 @@ impl Recorder {
         self.requests[request.index()].preemptions += 1;
     }
 
-    /// A token of a request leaves the engine.
-    pub(crate) fn token(&mut self, request: RequestId, at: SimTime) {
+    /// A request has emitted all its tokens.
+    pub(crate) fn finished(&mut self, request: RequestId, tokens: &TokenTrail) {
         let record = &mut self.requests[request.index()];
-        match record.output_tokens {
-            0 => record.first_token = at,
-            1 => record.second_token = at,
-            _ => {}
-        }
-        if record.output_tokens > 0 {
-            self.gaps.add(at - record.last_token);
-        }
-        record.last_token = at;
-        record.output_tokens += 1;
+        record.first_token = tokens.first;
+        record.second_token = tokens.second;
+        record.last_token = tokens.last;
+        record.output_tokens = tokens.tokens;
+    }
+
+    /// Whether the time of every token is kept.
+    pub(crate) fn keeps_token_times(&self) -> bool {
+        self.token_times.is_some()
+    }
+
+    /// Notes the time of one token, if such times are kept.
+    pub(crate) fn keep_token_time(&mut self, request: RequestId, at: SimTime) {
         if let Some(times) = &mut self.token_times {
             times[request.index()].push(at);
         }
     }
 
-    /// A step, or a part of one, was priced.
-    pub(crate) fn priced(&mut self, price: Price) {
-        self.priced_ms += price.ms;
-        self.extrapolated_ms += price.extrapolated_ms;
-    }
-}
-
-/// How often each gap between two tokens of a request occurred.
-#[derive(Debug, Default)]
-pub(super) struct GapTally {
-    /// The latest gap and its count, kept apart: the sequences of a batch share their gaps.
-    latest: (SimDuration, u64),
-    counts: FxHashMap<SimDuration, u64>,
-}
-
-impl GapTally {
-    fn add(&mut self, gap: SimDuration) {
-        if self.latest.0 != gap {
-            self.flush();
-            self.latest.0 = gap;
-        }
-        self.latest.1 += 1;
-    }
-
-    fn flush(&mut self) {
-        let (gap, count) = std::mem::take(&mut self.latest);
-        if count > 0 {
-            *self.counts.entry(gap).or_default() += count;
-        }
-    }
-
-    /// All gaps with their counts, ascending.
-    pub(super) fn ascending(&mut self) -> Vec<(SimDuration, u64)> {
-        self.flush();
-        let mut pairs: Vec<_> = self.counts.iter().map(|(&gap, &count)| (gap, count)).collect();
-        pairs.sort_unstable();
-        pairs
+    /// A step, a part of one, or a run of them was priced.
+    pub(crate) fn priced(&mut self, time: StepTime) {
+        self.step_time += time.total;
+        self.extrapolated_time += time.extrapolated;
     }
 }

@@ -87,18 +87,7 @@ impl Report {
             )
         };
         let since_arrival = |record: &RequestRecord, at: SimTime| (at - record.arrival.unwrap_or_default()).as_ms();
-        let gaps: Vec<(f64, u64)> = recorder
-            .gaps
-            .ascending()
-            .iter()
-            .map(|&(gap, count)| (gap.as_ms(), count))
-            .collect();
-        let rates: Vec<(f64, u64)> = gaps
-            .iter()
-            .rev()
-            .filter(|&&(gap_ms, _)| gap_ms > 0.0)
-            .map(|&(gap_ms, count)| (1000.0 / gap_ms, count))
-            .collect();
+        let (itl, output_token_throughput_per_user) = recorder.gaps.distributions();
         Self {
             num_requests: workload.requests().len() as u64,
             completed_requests: served.len() as u64,
@@ -116,12 +105,12 @@ impl Report {
             tpot: latency(2, &|record| {
                 (record.last_token - record.first_token).as_ms() / f64::from(record.output_tokens - 1)
             }),
-            itl: Distribution::of_weighted(&gaps),
+            itl,
             e2e_latency: latency(1, &|record| since_arrival(record, record.last_token)),
-            output_token_throughput_per_user: Distribution::of_weighted(&rates),
+            output_token_throughput_per_user,
             rejections,
             warnings,
-            extrapolated_share: ratio(recorder.extrapolated_ms, recorder.priced_ms),
+            extrapolated_share: ratio(recorder.extrapolated_time.as_ms(), recorder.step_time.as_ms()),
         }
     }
 

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 
 use dynosim_spec::{SchedulePolicy, SegmentId};
 
-use super::engine::{PassContext, SglangEngine};
+use super::engine::SglangEngine;
 use super::sequence::Sequence;
-use crate::engine::PoolSetup;
+use crate::engine::{PassContext, PoolSetup};
 
 /// The longest queue that is sorted by cached prefix.
 const LONGEST_SORTED_QUEUE: usize = 128;

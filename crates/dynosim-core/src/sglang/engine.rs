@@ -8,10 +8,10 @@ use dynosim_timing::StepShape;
 use super::admission::{PrefillBatch, ReserveRatio};
 use super::page_pool::PagePool;
 use super::sequence::Sequence;
-use crate::engine::{Engine, Incoming, Pass, PoolSetup, Signal, StepPart};
+use crate::decode_pages::DecodePages;
+use crate::engine::{Engine, Incoming, PassContext, PassTimes, PoolSetup, Signal};
 use crate::error::SimError;
 use crate::kv::PrefixCache;
-use crate::metrics::Recorder;
 use crate::rules::BlockTaken;
 
 /// One SGLang-style worker.
@@ -25,14 +25,6 @@ pub(crate) struct SglangEngine {
     pub(super) unfinished: Option<Sequence>,
     pub(super) running: Vec<Sequence>,
     pub(super) reserve_ratio: ReserveRatio,
-}
-
-/// What a pass works with.
-pub(super) struct PassContext<'a> {
-    pub(super) now: SimTime,
-    pub(super) pool: &'a PoolSetup,
-    pub(super) recorder: &'a mut Recorder,
-    pub(super) progressed: bool,
 }
 
 impl SglangEngine {
@@ -56,9 +48,9 @@ impl SglangEngine {
             return Ok(SimDuration::ZERO);
         }
         let shape = StepShape::prefill(batch.seqs, batch.tokens, batch.prefix_tokens);
-        let (time, price) = context.pool.price(StepPart::Prefill, &shape)?;
-        context.recorder.priced(price);
-        Ok(time)
+        let time = context.pool.prefill_time(&shape)?;
+        context.recorder.priced(time);
+        Ok(time.total)
     }
 
     /// Prices one token for every running request.
@@ -70,9 +62,9 @@ impl SglangEngine {
         let mut shape = StepShape::decode(seqs, tokens);
         shape.total_kv_tokens = context.pool.kv_tokens();
         shape.active_kv_tokens = tokens.min(shape.total_kv_tokens);
-        let (time, price) = context.pool.price(StepPart::Decode, &shape)?;
-        context.recorder.priced(price);
-        Ok(time)
+        let time = context.pool.decode_time(&shape)?;
+        context.recorder.priced(time);
+        Ok(time.total)
     }
 
     /// Takes pages from the request with the fewest outputs until there is a slot for every
@@ -102,7 +94,7 @@ impl SglangEngine {
     }
 
     /// Emits a token for every running request. Who is finished leaves its place to the last one.
-    fn emit(&mut self, at: SimTime, context: &mut PassContext<'_>, signals: &mut Vec<Signal>) {
+    fn emit(&mut self, at: SimTime, context: &mut PassContext<'_>) {
         let mut index = 0;
         while index < self.running.len() {
             let sequence = &mut self.running[index];
@@ -114,16 +106,19 @@ impl SglangEngine {
             sequence.generated += 1;
             context.progressed = true;
             if context.pool.config.role != WorkerRole::Prefill {
-                context.recorder.token(sequence.request, at);
+                sequence.tokens.emit(sequence.request, at, context.recorder);
             }
             if sequence.generated < sequence.output_tokens {
                 if sequence.generated == 1 {
-                    signals.push(Signal::FirstToken(sequence.request));
+                    context.signals.push(Signal::FirstToken(sequence.request));
                 }
                 index += 1;
                 continue;
             }
-            signals.push(Signal::Completed(sequence.request));
+            if context.pool.config.role != WorkerRole::Prefill {
+                context.recorder.finished(sequence.request, &sequence.tokens);
+            }
+            context.signals.push(Signal::Completed(sequence.request));
             let path = context.pool.prompts.path(sequence.request);
             self.pages.insert(path, &mut sequence.hold, sequence.materialised);
             self.pages.release(path, &mut sequence.hold);
@@ -155,35 +150,32 @@ impl Engine for SglangEngine {
         Some(head.request)
     }
 
-    fn pass(
-        &mut self,
-        now: SimTime,
-        pool: &PoolSetup,
-        recorder: &mut Recorder,
-        signals: &mut Vec<Signal>,
-    ) -> Result<Pass, SimError> {
-        let mut context = PassContext {
-            now,
-            pool,
-            recorder,
-            progressed: false,
-        };
-        let batch = self.admit(&mut context);
-        let prefill_time = self.price_prefill(&batch, &mut context)?;
-        let decode_time = self.price_decode(&mut context)?;
-        self.retract_until_all_fit(&mut context);
-        let duration = prefill_time + decode_time;
-        self.emit(now + duration, &mut context, signals);
+    fn start_pass(&mut self, context: &mut PassContext<'_>) -> Result<PassTimes, SimError> {
+        let batch = self.admit(context);
+        let prefill_time = self.price_prefill(&batch, context)?;
+        let decode_time = self.price_decode(context)?;
+        self.retract_until_all_fit(context);
+        let end = context.now + prefill_time + decode_time;
+        self.emit(end, context);
         self.reserve_ratio.decay();
-        debug_assert!(
-            self.pages.active_pages() <= u64::from(pool.num_gpu_blocks),
-            "no more pages than there are"
-        );
-        Ok(Pass {
-            duration,
-            progressed: context.progressed,
+        let pages = u64::from(context.pool.num_gpu_blocks);
+        debug_assert!(self.pages.active_pages() <= pages, "no more pages than there are");
+        Ok(PassTimes {
+            last_step_start: context.now,
+            end,
+            first_eviction: None,
         })
     }
+
+    fn cut_run(&mut self, _now: SimTime, _pages: &DecodePages) -> Option<PassTimes> {
+        None
+    }
+
+    fn settle_run(&mut self, _context: &mut PassContext<'_>) -> Option<PassTimes> {
+        None
+    }
+
+    fn end_pass(&mut self, _context: &mut PassContext<'_>) {}
 
     fn take_cache_changes(&mut self, report: &mut dyn FnMut(SegmentId, u32)) {
         self.pages.cache_mut().take_changes(report);
@@ -191,10 +183,6 @@ impl Engine for SglangEngine {
 
     fn publishes_at_pass_start(&self) -> bool {
         false
-    }
-
-    fn active_blocks(&self) -> u64 {
-        self.pages.active_pages()
     }
 
     fn evictions(&self) -> u64 {

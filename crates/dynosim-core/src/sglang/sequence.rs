@@ -4,6 +4,7 @@ use dynosim_spec::RequestId;
 
 use super::page_pool::PageHold;
 use crate::engine::Incoming;
+use crate::metrics::TokenTrail;
 
 /// Progress of one request.
 #[derive(Debug, Clone)]
@@ -17,6 +18,7 @@ pub(super) struct Sequence {
     /// The most prompt tokens that were ever computed.
     pub(super) furthest: u32,
     pub(super) hold: PageHold,
+    pub(super) tokens: TokenTrail,
 }
 
 impl Sequence {
@@ -29,6 +31,7 @@ impl Sequence {
             materialised: 0,
             furthest: 0,
             hold: PageHold::new(incoming.request),
+            tokens: TokenTrail::default(),
         }
     }
 

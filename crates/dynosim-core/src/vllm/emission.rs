@@ -3,9 +3,9 @@
 use dynosim_spec::{SimDuration, SimTime, WorkerRole};
 use dynosim_timing::StepShape;
 
-use super::engine::{PassContext, VllmEngine};
+use super::engine::VllmEngine;
 use super::sequence::SequenceKey;
-use crate::engine::{Signal, StepPart};
+use crate::engine::{PassContext, Signal};
 use crate::error::SimError;
 use crate::rules::{BlockTaken, FirstToken};
 
@@ -43,11 +43,11 @@ impl VllmEngine {
             .peekable();
         let priced = if decodes.peek().is_some() && context.pool.config.role != WorkerRole::Prefill {
             let shape = self.decode_shape(decodes, context);
-            Some(context.pool.price(StepPart::Decode, &shape)?)
+            Some(context.pool.decode_time(&shape)?)
         } else {
             None
         };
-        let decode_time = priced.map_or(SimDuration::ZERO, |(time, _)| time);
+        let decode_time = priced.map_or(SimDuration::ZERO, |time| time.total);
         let decode_end = prefill_end + decode_time;
 
         let mut anybody_decoded = false;
@@ -58,9 +58,9 @@ impl VllmEngine {
             anybody_decoded |= decodes && emitted;
         }
         match priced {
-            Some((time, price)) if anybody_decoded => {
-                context.recorder.priced(price);
-                Ok(time)
+            Some(time) if anybody_decoded => {
+                context.recorder.priced(time);
+                Ok(time.total)
             }
             // Everybody was preempted before its turn.
             _ => Ok(SimDuration::ZERO),
@@ -92,9 +92,12 @@ impl VllmEngine {
         let sequence = &mut self.sequences[key];
         sequence.generated += 1;
         if context.pool.config.role != WorkerRole::Prefill {
-            context.recorder.token(sequence.request, at);
+            sequence.tokens.emit(sequence.request, at, context.recorder);
         }
         if sequence.generated == sequence.output_tokens {
+            if context.pool.config.role != WorkerRole::Prefill {
+                context.recorder.finished(sequence.request, &sequence.tokens);
+            }
             context.signals.push(Signal::Completed(sequence.request));
             self.blocks
                 .release(context.pool.prompts.path(sequence.request), &mut sequence.hold);

@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 
-use dynosim_spec::{PreemptionMode, RequestId, SegmentId, SimTime};
+use dynosim_spec::{PreemptionMode, RequestId, SegmentId, SimDuration, SimTime};
 use dynosim_timing::StepShape;
 
 use super::sequence::{Sequence, SequenceKey, SequenceSlab};
-use crate::engine::{Engine, Incoming, Pass, PoolSetup, Signal, StepPart};
+use crate::decode_pages::DecodePages;
+use crate::decode_run::DecodeRun;
+use crate::engine::{Engine, Incoming, PassContext, PassTimes, PoolSetup};
 use crate::error::SimError;
 use crate::kv::{BlockPool, PrefixCache};
-use crate::metrics::Recorder;
 
 /// One vLLM-style worker.
 ///
@@ -24,15 +25,8 @@ pub(crate) struct VllmEngine {
     /// Number of the current step.
     pub(super) step: u64,
     pub(super) scratch: Vec<SequenceKey>,
-}
-
-/// What a pass works with.
-pub(super) struct PassContext<'a> {
-    pub(super) now: SimTime,
-    pub(super) pool: &'a PoolSetup,
-    pub(super) recorder: &'a mut Recorder,
-    pub(super) signals: &'a mut Vec<Signal>,
-    pub(super) progressed: bool,
+    /// Steps computed at once that have not happened yet.
+    run: Option<DecodeRun>,
 }
 
 impl VllmEngine {
@@ -53,6 +47,33 @@ impl VllmEngine {
             running: Vec::new(),
             step: 0,
             scratch: Vec::new(),
+            run: None,
+        }
+    }
+
+    /// Schedules and computes one step. Returns how long it takes.
+    fn single_pass(&mut self, context: &mut PassContext<'_>) -> Result<SimDuration, SimError> {
+        self.step += 1;
+        let batch = self.schedule(context);
+        let prefill_time = if batch.prefill_seqs == 0 {
+            SimDuration::ZERO
+        } else {
+            let shape = StepShape::prefill(batch.prefill_seqs, batch.prefill_tokens, batch.prefill_prefix_tokens);
+            let time = context.pool.prefill_time(&shape)?;
+            context.recorder.priced(time);
+            time.total
+        };
+        let decode_time = self.emit(prefill_time, context)?;
+        let blocks = u64::from(context.pool.num_gpu_blocks);
+        debug_assert!(self.blocks.active_blocks() <= blocks, "no more blocks than there are");
+        Ok(prefill_time + decode_time)
+    }
+
+    fn run_times(&self, run: &DecodeRun, context: &PassContext<'_>) -> PassTimes {
+        PassTimes {
+            last_step_start: run.last_step_start(context.pages),
+            end: run.end(context.pages),
+            first_eviction: self.first_eviction(run, context),
         }
     }
 
@@ -82,7 +103,8 @@ impl VllmEngine {
 
 impl Engine for VllmEngine {
     fn enqueue(&mut self, incoming: Incoming) {
-        let key = self.sequences.insert(Sequence::new(incoming));
+        let hold = self.blocks.no_hold(incoming.request, incoming.input_tokens);
+        let key = self.sequences.insert(Sequence::new(incoming, hold));
         self.waiting.push_back(key);
     }
 
@@ -95,39 +117,50 @@ impl Engine for VllmEngine {
         Some(self.sequences[*key].request)
     }
 
-    fn pass(
-        &mut self,
-        now: SimTime,
-        pool: &PoolSetup,
-        recorder: &mut Recorder,
-        signals: &mut Vec<Signal>,
-    ) -> Result<Pass, SimError> {
-        self.step += 1;
-        let mut context = PassContext {
-            now,
-            pool,
-            recorder,
-            signals,
-            progressed: false,
-        };
-        let batch = self.schedule(&mut context);
-        let prefill_time = if batch.prefill_seqs == 0 {
-            dynosim_spec::SimDuration::ZERO
-        } else {
-            let shape = StepShape::prefill(batch.prefill_seqs, batch.prefill_tokens, batch.prefill_prefix_tokens);
-            let (time, price) = pool.price(StepPart::Prefill, &shape)?;
-            context.recorder.priced(price);
-            time
-        };
-        let decode_time = self.emit(prefill_time, &mut context)?;
-        debug_assert!(
-            self.blocks.active_blocks() <= u64::from(pool.num_gpu_blocks),
-            "no more blocks than there are"
-        );
-        Ok(Pass {
-            duration: prefill_time + decode_time,
-            progressed: context.progressed,
+    fn start_pass(&mut self, context: &mut PassContext<'_>) -> Result<PassTimes, SimError> {
+        if let Some(run) = self.plan_run(context)? {
+            context.progressed = true;
+            self.run = Some(run);
+            return Ok(self.run_times(&run, context));
+        }
+        let duration = self.single_pass(context)?;
+        Ok(PassTimes {
+            last_step_start: context.now,
+            end: context.now + duration,
+            first_eviction: None,
         })
+    }
+
+    fn cut_run(&mut self, now: SimTime, pages: &DecodePages) -> Option<PassTimes> {
+        let run = self.run.as_mut()?;
+        // A step that starts right now has begun.
+        let begun = u32::from(run.settled_step_start.is_none());
+        run.steps = run.steps_until(now, pages).max(begun);
+        Some(PassTimes {
+            last_step_start: run.last_step_start(pages),
+            end: run.end(pages),
+            // Cutting does not move it; whoever looks early finds nothing to do.
+            first_eviction: None,
+        })
+    }
+
+    fn settle_run(&mut self, context: &mut PassContext<'_>) -> Option<PassTimes> {
+        let run = self.run?;
+        // A step that has started but not ended counts, too: its blocks are taken at its start.
+        let steps = run.steps_until(context.now, context.pages);
+        if steps == 0 {
+            return Some(self.run_times(&run, context));
+        }
+        self.advance(&run, steps, context);
+        let rest = run.after(steps, context.pages);
+        self.run = Some(rest);
+        Some(self.run_times(&rest, context))
+    }
+
+    fn end_pass(&mut self, context: &mut PassContext<'_>) {
+        if let Some(run) = self.run.take() {
+            self.advance(&run, run.steps, context);
+        }
     }
 
     fn take_cache_changes(&mut self, report: &mut dyn FnMut(SegmentId, u32)) {
@@ -136,10 +169,6 @@ impl Engine for VllmEngine {
 
     fn publishes_at_pass_start(&self) -> bool {
         true
-    }
-
-    fn active_blocks(&self) -> u64 {
-        self.blocks.active_blocks()
     }
 
     fn evictions(&self) -> u64 {

@@ -3,6 +3,7 @@
 
 mod emission;
 mod engine;
+mod run;
 mod scheduling;
 mod sequence;
 

@@ -2,9 +2,9 @@
 
 use dynosim_spec::WorkerRole;
 
-use super::engine::{PassContext, VllmEngine};
+use super::engine::VllmEngine;
 use super::sequence::{Sequence, SequenceKey, StepShare};
-use crate::engine::PoolSetup;
+use crate::engine::{PassContext, PoolSetup};
 use crate::rules::{AdmissionShortage, DecodeIntake, FullHit, ScanAfterPreemption};
 
 /// What a pass was filled with.
@@ -67,13 +67,13 @@ enum Standing {
 
 /// The tokens that a request asks for.
 #[derive(Debug, Clone, Copy)]
-struct Ask {
+pub(super) struct Ask {
     /// Tokens computed or cached so far.
     base: u32,
     /// Of these, tokens found in the cache just now.
-    cached: u32,
+    pub(super) cached: u32,
     /// Tokens computed or cached after the step.
-    target: u32,
+    pub(super) target: u32,
     /// Whether the step's budget pays for them.
     budgeted: bool,
 }
@@ -201,7 +201,7 @@ impl VllmEngine {
     }
 
     /// The tokens that a request would compute next; `None` if the budget does not allow any.
-    fn ask(&self, sequence: &Sequence, budget: u64, pool: &PoolSetup) -> Option<Ask> {
+    pub(super) fn ask(&self, sequence: &Sequence, budget: u64, pool: &PoolSetup) -> Option<Ask> {
         let cached = if sequence.computed == 0 {
             self.cached_tokens(sequence, pool)
         } else {
@@ -240,7 +240,7 @@ impl VllmEngine {
         (blocks * pool.config.block_size.tokens()).min(sequence.input_tokens)
     }
 
-    fn fits(&self, sequence: &Sequence, target: u32, pool: &PoolSetup) -> bool {
+    pub(super) fn fits(&self, sequence: &Sequence, target: u32, pool: &PoolSetup) -> bool {
         let path = pool.prompts.path(sequence.request);
         let needed = self
             .blocks
@@ -250,6 +250,6 @@ impl VllmEngine {
 }
 
 /// Whether requests are admitted outside the token budget because their KV arrives complete.
-fn takes_prompts_whole(pool: &PoolSetup) -> bool {
+pub(super) fn takes_prompts_whole(pool: &PoolSetup) -> bool {
     pool.config.role == WorkerRole::Decode && pool.rules.decode_intake == DecodeIntake::Whole
 }

@@ -4,6 +4,7 @@ use dynosim_spec::RequestId;
 
 use crate::engine::Incoming;
 use crate::kv::KvHold;
+use crate::metrics::TokenTrail;
 
 /// Progress of one request.
 #[derive(Debug, Clone)]
@@ -18,6 +19,7 @@ pub(super) struct Sequence {
     pub(super) furthest: u32,
     pub(super) hold: KvHold,
     pub(super) running: bool,
+    pub(super) tokens: TokenTrail,
     pub(super) share: StepShare,
 }
 
@@ -31,7 +33,7 @@ pub(super) struct StepShare {
 }
 
 impl Sequence {
-    pub(super) fn new(incoming: Incoming) -> Self {
+    pub(super) fn new(incoming: Incoming, hold: KvHold) -> Self {
         Self {
             request: incoming.request,
             input_tokens: incoming.input_tokens,
@@ -39,8 +41,9 @@ impl Sequence {
             generated: 0,
             computed: 0,
             furthest: 0,
-            hold: KvHold::new(incoming.request),
+            hold,
             running: false,
+            tokens: TokenTrail::default(),
             share: StepShare::default(),
         }
     }

@@ -1,0 +1,45 @@
+//! Step times as the clock sees them: prices of the timing model, rounded and sped up.
+
+use dynosim_spec::SimDuration;
+use dynosim_timing::{Price, StepShape};
+
+use crate::engine::PoolSetup;
+use crate::error::SimError;
+
+/// How long a step, a part of one, or a run of steps takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct StepTime {
+    pub(crate) total: SimDuration,
+    /// How much of it rests on extrapolation beyond the model's data.
+    pub(crate) extrapolated: SimDuration,
+}
+
+impl PoolSetup {
+    /// Time of the prompt part of a step.
+    pub(crate) fn prefill_time(&self, step: &StepShape) -> Result<StepTime, SimError> {
+        step_time(self.timing.prefill(step), self.config.speedup_ratio, step)
+    }
+
+    /// Time of the generating part of a step.
+    pub(crate) fn decode_time(&self, step: &StepShape) -> Result<StepTime, SimError> {
+        let ratio = self.config.speedup_ratio * self.config.decode_speedup_ratio;
+        step_time(self.timing.decode(step), ratio, step)
+    }
+}
+
+fn step_time(price: Price, speedup: f64, step: &StepShape) -> Result<StepTime, SimError> {
+    let bad_price = || SimError::BadPrice {
+        ms: price.ms,
+        step: *step,
+    };
+    let total = SimDuration::from_ms(price.ms).ok_or_else(bad_price)?.sped_up(speedup);
+    if price.extrapolated_ms <= 0.0 || price.ms <= 0.0 {
+        return Ok(StepTime {
+            total,
+            extrapolated: SimDuration::ZERO,
+        });
+    }
+    let share = (price.extrapolated_ms / price.ms).min(1.0);
+    let extrapolated = SimDuration::from_ms(total.as_ms() * share).ok_or_else(bad_price)?;
+    Ok(StepTime { total, extrapolated })
+}

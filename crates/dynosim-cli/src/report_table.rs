@@ -96,8 +96,6 @@ fn figures(distribution: &Distribution) -> String {
         max,
         ..
     } = distribution;
-    [mean, median, p90, p95, p99, max]
-        .iter()
-        .map(|value| format!("{value:>12.2}"))
-        .collect()
+    let figures = [mean, median, p90, p95, p99, max];
+    figures.map(|value| format!("{value:>12.2}")).concat()
 }

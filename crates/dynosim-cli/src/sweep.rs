@@ -41,9 +41,15 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<(), CliError> {
     let sweep = Sweep::new(&spec, scenario, provider.as_ref()).map_err(Error::from)?;
     let sweep = sweep.with_warnings(warnings).with_progress(&show);
     let findings = match args.mode {
-        ModeArg::Disagg => sweep.optimize_dense_disagg().map(Findings::Search),
-        ModeArg::Agg => sweep.optimize_dense_agg().map(Findings::Search),
-        ModeArg::Compare => sweep.compare_agg_and_disagg().map(Findings::Comparison),
+        ModeArg::Disagg => sweep
+            .optimize_dense_disagg()
+            .map(|result| Findings::Search(Box::new(result))),
+        ModeArg::Agg => sweep
+            .optimize_dense_agg()
+            .map(|result| Findings::Search(Box::new(result))),
+        ModeArg::Compare => sweep
+            .compare_agg_and_disagg()
+            .map(|comparison| Findings::Comparison(Box::new(comparison))),
     };
     bar.finish_and_clear();
     let findings = findings.map_err(Error::from)?;
@@ -59,8 +65,8 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<(), CliError> {
 }
 
 enum Findings {
-    Search(OptimizationResult),
-    Comparison(Comparison),
+    Search(Box<OptimizationResult>),
+    Comparison(Box<Comparison>),
 }
 
 impl Findings {
@@ -75,7 +81,10 @@ impl Findings {
     fn tell_beside_the_result(&self) {
         let results: Vec<&OptimizationResult> = match self {
             Self::Search(result) => vec![result],
-            Self::Comparison(Comparison { agg, disagg, .. }) => [agg, disagg].into_iter().flatten().collect(),
+            Self::Comparison(comparison) => {
+                let sides = [&comparison.agg, &comparison.disagg];
+                sides.into_iter().flatten().collect()
+            }
         };
         let mut told: Vec<&String> = Vec::new();
         for warning in results.iter().flat_map(|result| &result.warnings) {

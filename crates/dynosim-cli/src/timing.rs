@@ -22,13 +22,19 @@ pub(crate) fn timing(args: &TimingArgs) -> Result<(), CliError> {
     let file = spec::name(&args.points);
     let points = Points::read(&file, &text)?;
     points.check_columns(required_columns(args.quantity))?;
+    // All of it is read before anything is predicted, so that mistakes in the file come first.
+    let questions: Vec<Question> = points
+        .iter()
+        .map(|point| Question::of(args.quantity, point))
+        .collect::<Result<_, _>>()?;
     let mut predictor = Predictor::new(args);
     let mut reasons = BTreeSet::new();
     let mut predicted = Vec::new();
-    for point in points.iter() {
-        match predict(&mut predictor, args.quantity, point)? {
-            Ok(value) => predicted.push(value),
-            Err(reason) => {
+    for (point, question) in points.iter().zip(&questions) {
+        match predict(&mut predictor, question) {
+            Ok(figure) => predicted.push(figure),
+            Err(Refusal::All(error)) => return Err(error),
+            Err(Refusal::Point(reason)) => {
                 if !reasons.contains(&reason) {
                     output::note(&format!("{file}: ERR from line {} on: {reason}", point.line()));
                     reasons.insert(reason);
@@ -52,34 +58,61 @@ const fn required_columns(quantity: Quantity) -> &'static [&'static str] {
     }
 }
 
-/// The figure for a point, or why there is none. The outer error ends the command.
-fn predict(
-    predictor: &mut Predictor<'_>,
-    quantity: Quantity,
-    point: Point<'_>,
-) -> Result<Result<String, String>, CliError> {
-    let shape = Shape::of(point)?;
-    let figure = match quantity {
-        Quantity::Prefill => {
-            let batch = point.count("batch")?;
-            let (isl, prefix) = (point.whole("isl")?, point.whole("prefix")?);
-            let Some(new_tokens) = isl.checked_sub(prefix) else {
-                return Err(point.mistake("prefix", &format!("is more than the isl of {isl}")));
-            };
-            (predictor.prefill_ms(&shape, batch, new_tokens, prefix)).map(|ms| ms.to_string())
-        }
-        Quantity::Decode => {
-            let (batch, isl, osl) = (point.count("batch")?, point.whole("isl")?, point.count("osl")?);
-            (predictor.decode_ms(&shape, batch, isl, osl)).map(|ms| ms.to_string())
-        }
-        Quantity::Capacity => {
-            let block_size = point.count("block_size")?;
-            (predictor.kv_tokens(&shape)).map(|tokens| (tokens / u64::from(block_size)).to_string())
+/// What a point asks for.
+#[derive(Debug)]
+struct Question {
+    shape: Shape,
+    of: Quantities,
+}
+
+#[derive(Debug)]
+enum Quantities {
+    Prefill { batch: u32, new_tokens: u64, prefix: u64 },
+    Decode { batch: u32, isl: u64, osl: u32 },
+    Capacity { block_size: u32 },
+}
+
+impl Question {
+    fn of(quantity: Quantity, point: Point<'_>) -> Result<Self, CliError> {
+        let shape = Shape::of(point)?;
+        let of = match quantity {
+            Quantity::Prefill => {
+                let (batch, isl, prefix) = (point.count("batch")?, point.whole("isl")?, point.whole("prefix")?);
+                let new_tokens = isl.checked_sub(prefix);
+                let new_tokens =
+                    new_tokens.ok_or_else(|| point.mistake("prefix", &format!("is more than the isl of {isl}")))?;
+                Quantities::Prefill {
+                    batch,
+                    new_tokens,
+                    prefix,
+                }
+            }
+            Quantity::Decode => Quantities::Decode {
+                batch: point.count("batch")?,
+                isl: point.whole("isl")?,
+                osl: point.count("osl")?,
+            },
+            Quantity::Capacity => Quantities::Capacity {
+                block_size: point.count("block_size")?,
+            },
+        };
+        Ok(Self { shape, of })
+    }
+}
+
+fn predict(predictor: &mut Predictor<'_>, question: &Question) -> Result<String, Refusal> {
+    let shape = &question.shape;
+    let ms = match question.of {
+        Quantities::Prefill {
+            batch,
+            new_tokens,
+            prefix,
+        } => predictor.prefill_ms(shape, batch, new_tokens, prefix)?,
+        Quantities::Decode { batch, isl, osl } => predictor.decode_ms(shape, batch, isl, osl)?,
+        Quantities::Capacity { block_size } => {
+            let blocks = predictor.kv_tokens(shape)? / u64::from(block_size);
+            return Ok(blocks.to_string());
         }
     };
-    match figure {
-        Ok(figure) => Ok(Ok(figure)),
-        Err(Refusal::Point(reason)) => Ok(Err(reason)),
-        Err(Refusal::All(error)) => Err(error),
-    }
+    Ok(ms.to_string())
 }

@@ -17,13 +17,15 @@ const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
 pub(super) struct Points {
     file: String,
     headers: StringRecord,
-    records: Vec<StringRecord>,
+    /// Each with its line, from 1.
+    records: Vec<(u64, StringRecord)>,
 }
 
 /// One row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point<'a> {
     points: &'a Points,
+    line: u64,
     record: &'a StringRecord,
 }
 
@@ -35,7 +37,11 @@ impl Points {
             .from_reader(text.as_bytes());
         let malformed = |error: csv::Error| CliError::input(&error).about(file);
         let headers = reader.headers().map_err(malformed)?.clone();
-        let records = reader.into_records().collect::<Result<_, _>>().map_err(malformed)?;
+        let records = reader
+            .into_records()
+            .map(|record| record.map(|record| (line(&record, text), record)))
+            .collect::<Result<_, _>>()
+            .map_err(malformed)?;
         Ok(Self {
             file: file.to_owned(),
             headers,
@@ -72,7 +78,11 @@ impl Points {
 
     /// The rows in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Point<'_>> {
-        self.records.iter().map(|record| Point { points: self, record })
+        self.records.iter().map(|&(line, ref record)| Point {
+            points: self,
+            line,
+            record,
+        })
     }
 
     /// The file with one more column.
@@ -82,7 +92,7 @@ impl Points {
             .records
             .iter()
             .zip(predicted)
-            .map(|(record, value)| (record, value.as_str()));
+            .map(|((_, record), value)| (record, value.as_str()));
         let written = std::iter::once((&self.headers, PREDICTED))
             .chain(rows)
             .try_for_each(|(record, last)| csv.write_record(record.iter().chain([last])));
@@ -101,7 +111,7 @@ impl Points {
 impl Point<'_> {
     /// Line of the file, from 1.
     pub(super) fn line(self) -> u64 {
-        self.record.position().map_or(0, csv::Position::line)
+        self.line
     }
 
     /// What a cell says, if the column is there and the cell is not empty.
@@ -156,10 +166,18 @@ impl Point<'_> {
         let place = self.points.column(column).map_or(0, |index| index + 1);
         CliError::Input(format!(
             "{}, line {}, column {place} ({column}): {problem}",
-            self.points.file,
-            self.line()
+            self.points.file, self.line
         ))
     }
+}
+
+/// The line on which a record begins. The reader counts empty lines before a record as part of it.
+fn line(record: &StringRecord, text: &str) -> u64 {
+    let Some(position) = record.position() else { return 0 };
+    let start = usize::try_from(position.byte()).unwrap_or(text.len());
+    let before = text.get(start..).unwrap_or_default().chars();
+    let breaks = before.take_while(|letter| matches!(letter, '\r' | '\n'));
+    position.line() + breaks.filter(|&letter| letter == '\n').count() as u64
 }
 
 /// A whole number, also if some program has written it as `512.0`.

@@ -92,7 +92,9 @@ impl<'a> Predictor<'a> {
         prefix: u64,
     ) -> Result<f64, Refusal> {
         match self.bound(shape)? {
-            Bound::Table(model) => model.prefill_ms(batch, new_tokens, prefix).map_err(Refusal::point),
+            Bound::Table(model) => model
+                .prefill_ms(batch, new_tokens, prefix)
+                .map_err(|error| Refusal::point(&error)),
             Bound::Roofline(model) => Ok(model.prefill_ms(batch, new_tokens, prefix)),
         }
     }
@@ -100,7 +102,9 @@ impl<'a> Predictor<'a> {
     /// Milliseconds to generate all of `osl` tokens but the first.
     pub(super) fn decode_ms(&mut self, shape: &Shape, batch: u32, context: u64, osl: u32) -> Result<f64, Refusal> {
         match self.bound(shape)? {
-            Bound::Table(model) => model.decode_ms(batch, context, osl).map_err(Refusal::point),
+            Bound::Table(model) => model
+                .decode_ms(batch, context, osl)
+                .map_err(|error| Refusal::point(&error)),
             Bound::Roofline(model) => Ok(model.decode_ms(batch, context, osl)),
         }
     }
@@ -108,7 +112,7 @@ impl<'a> Predictor<'a> {
     /// Tokens of KV cache that fit.
     pub(super) fn kv_tokens(&self, shape: &Shape) -> Result<u64, Refusal> {
         let deployment = self.deployment(shape).map_err(Refusal::Point)?;
-        estimate_kv_tokens(&deployment).map_err(Refusal::point)
+        estimate_kv_tokens(&deployment).map_err(|error| Refusal::point(&error))
     }
 
     fn bound(&mut self, shape: &Shape) -> Result<&Bound, Refusal> {
@@ -141,7 +145,9 @@ impl<'a> Predictor<'a> {
     fn bind(&mut self, shape: &Shape, version: Option<String>) -> Result<Bound, Refusal> {
         let deployment = self.deployment(shape).map_err(Refusal::Point)?;
         if self.args.provider == ProviderArg::Roofline {
-            let model = RooflineTiming.bind_roofline(&deployment).map_err(Refusal::point)?;
+            let model = RooflineTiming
+                .bind_roofline(&deployment)
+                .map_err(|error| Refusal::point(&error))?;
             return Ok(Bound::Roofline(model));
         }
         let perfdata = &self.args.tables.perfdata;
@@ -186,8 +192,8 @@ impl<'a> Predictor<'a> {
 }
 
 impl Refusal {
-    fn point(error: TimingError) -> Self {
-        Self::Point(chain(&error))
+    fn point(error: &TimingError) -> Self {
+        Self::Point(chain(error))
     }
 }
 
@@ -207,6 +213,6 @@ fn refusal(error: TimingError, shape: &Shape) -> Refusal {
     if all {
         Refusal::All(Error::from(error).into())
     } else {
-        Refusal::point(error)
+        Refusal::point(&error)
     }
 }

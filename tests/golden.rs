@@ -4,3 +4,4 @@ mod engine;
 mod rules;
 mod runs;
 mod support;
+mod sweeps;

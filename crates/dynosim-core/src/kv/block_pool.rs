@@ -84,6 +84,11 @@ impl BlockPool {
         resident.min(self.full_blocks(hold, tokens))
     }
 
+    /// Whether a request holds blocks for its first `tokens` tokens.
+    pub(crate) fn holds(&self, hold: &KvHold, tokens: u32) -> bool {
+        hold.blocks() >= self.block_size.blocks_for(tokens)
+    }
+
     /// Blocks now held by nobody that a request needs in order to hold the first `target` tokens of a
     /// sequence of `tokens` tokens.
     pub(crate) fn blocks_needed(&self, path: &[SegmentId], hold: &KvHold, tokens: u32, target: u32) -> u64 {

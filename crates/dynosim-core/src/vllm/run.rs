@@ -132,8 +132,19 @@ impl VllmEngine {
             .map_or(usize::MAX, |tokens| tokens as usize);
         self.running.len() <= budget
             && self.running_sequences().all(|sequence| {
-                sequence.computed >= sequence.input_tokens && sequence.computed + 1 == sequence.length()
+                sequence.computed >= sequence.input_tokens
+                    && sequence.computed + 1 == sequence.length()
+                    && self.has_block_to_compute_in(sequence, pool)
             })
+    }
+
+    /// Whether the next step finds the block that it expects. Where blocks are taken on emission it
+    /// is there, unless the request is just being recomputed after a preemption.
+    fn has_block_to_compute_in(&self, sequence: &Sequence, pool: &PoolSetup) -> bool {
+        match pool.rules.block_taken {
+            BlockTaken::WhenScheduled => true,
+            BlockTaken::WhenEmitted => self.blocks.holds(&sequence.hold, sequence.length()),
+        }
     }
 
     fn queue_during_run(&self, pool: &PoolSetup) -> QueueDuringRun {

@@ -1,12 +1,14 @@
 //! Small random deployments and workloads in which ties, preemptions and evictions are common.
 
+use std::sync::Arc;
+
 use dynosim::core::Outcome;
 use dynosim::spec::{
-    Admission, Backend, BlockSize, EngineArgs, EngineSpec, HardwareSpec, Limit, PreemptionMode, Request, Rules,
-    RunSpec, SimDuration, SyntheticLoad, SyntheticWorkload, TimingKind, Topology, Workload, WorkloadBuilder,
+    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, HardwareSpec, Limit, PreemptionMode, Request,
+    Rules, RunSpec, SimDuration, SyntheticLoad, SyntheticWorkload, TimingKind, Topology, Workload, WorkloadBuilder,
     WorkloadSpec,
 };
-use dynosim::timing::PolynomialTiming;
+use dynosim::timing::{DecodeInputs, PolynomialTiming, TimingModel};
 use dynosim::{Error, Run};
 use proptest::prelude::*;
 
@@ -20,7 +22,8 @@ pub(crate) struct Case {
     pub(crate) closed_loop: Option<u32>,
     pub(crate) content_block: u32,
     pub(crate) args: [EngineArgs; 2],
-    pub(crate) toy_timing: bool,
+    /// Price steps by [`ToyTiming`] of this kind; by the polynomials if there is none.
+    pub(crate) toy_timing: Option<DecodeInputs>,
     pub(crate) sessions: Vec<Vec<Turn>>,
 }
 
@@ -36,7 +39,7 @@ pub(crate) struct Turn {
 impl Case {
     /// Any case with these rules.
     pub(crate) fn any(rules: Rules) -> impl Strategy<Value = Self> {
-        let longest_output = prop_oneof![2 => Just(12_u32), 1 => Just(40)];
+        let longest_output = prop_oneof![20 => Just(12_u32), 10 => Just(40), 1 => Just(300)];
         let sizes = (1_u32..=16, longest_output, any::<bool>());
         sizes.prop_flat_map(move |(block_size, longest_output, disaggregated)| {
             let longest_prompt = 4 * block_size.max(4);
@@ -48,7 +51,7 @@ impl Case {
                 prop::option::of(1_u32..6),
                 content_block,
                 (prefill_args, decode_args),
-                any::<bool>(),
+                toy_timing(),
                 prop::collection::vec(session(longest_prompt, longest_output), 1..12),
             )
                 .prop_map(
@@ -118,6 +121,14 @@ impl Case {
         spec
     }
 
+    /// What prices its steps.
+    pub(crate) fn timing(&self) -> Arc<dyn TimingModel> {
+        match self.toy_timing {
+            Some(inputs) => Arc::new(ToyTiming(inputs)),
+            None => Arc::new(PolynomialTiming),
+        }
+    }
+
     /// What the simulator makes of it.
     pub(crate) fn simulate(&self) -> Result<Outcome, Error> {
         self.simulate_as(&self.spec())
@@ -126,12 +137,18 @@ impl Case {
     /// What the simulator makes of its workload under another spec.
     pub(crate) fn simulate_as(&self, spec: &RunSpec) -> Result<Outcome, Error> {
         let run = Run::new(spec).workload(self.workload()).keep_token_times();
-        if self.toy_timing {
-            run.timing(&ToyTiming).simulate()
-        } else {
-            run.timing(&PolynomialTiming).simulate()
-        }
+        let timing = self.timing();
+        run.timing(&|_: &Deployment| Ok(Arc::clone(&timing))).simulate()
     }
+}
+
+fn toy_timing() -> impl Strategy<Value = Option<DecodeInputs>> {
+    prop_oneof![
+        2 => Just(None),
+        1 => Just(Some(DecodeInputs::WholeStep)),
+        2 => Just(Some(DecodeInputs::MeanContext)),
+        1 => Just(Some(DecodeInputs::KvUsage)),
+    ]
 }
 
 fn topology(disaggregated: bool) -> BoxedStrategy<Topology> {

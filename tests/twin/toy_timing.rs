@@ -1,42 +1,42 @@
-//! Step times that tell every figure of a step apart and yet coincide all the time.
+//! Step times that tell the figures of a step apart and yet coincide all the time.
 
-use std::sync::Arc;
+use dynosim::timing::{DecodeInputs, Price, StepShape, TimingModel};
 
-use dynosim::spec::Deployment;
-use dynosim::timing::{Price, StepShape, TimingError, TimingModel, TimingProvider};
-
-/// Whole milliseconds from 0 to 3, scattered over the figures of the step.
+/// Up to three milliseconds, scattered over what decoding is said to depend on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ToyTiming;
-
-impl TimingProvider for ToyTiming {
-    fn bind(&self, _deployment: &Deployment) -> Result<Arc<dyn TimingModel>, TimingError> {
-        Ok(Arc::new(*self))
-    }
-}
+pub(crate) struct ToyTiming(pub(crate) DecodeInputs);
 
 impl TimingModel for ToyTiming {
     fn prefill(&self, step: &StepShape) -> Price {
-        scattered(&[
+        let figures = [
             u64::from(step.prefill_seqs),
             step.prefill_tokens,
             step.prefill_prefix_tokens,
-        ])
+        ];
+        Price::known((1 + scattered(&figures) % 3) as f64)
     }
 
     fn decode(&self, step: &StepShape) -> Price {
-        scattered(&[
-            u64::from(step.decode_seqs),
-            step.decode_context_tokens,
-            step.active_kv_tokens,
-            step.total_kv_tokens,
-        ])
+        let seqs = u64::from(step.decode_seqs);
+        let ms = match self.0 {
+            DecodeInputs::WholeStep => {
+                let context = step.decode_context_tokens;
+                1 + scattered(&[seqs, context, step.active_kv_tokens, step.total_kv_tokens]) % 3
+            }
+            DecodeInputs::MeanContext => 1 + scattered(&[seqs, step.mean_context().unwrap_or_default()]) % 3,
+            // Some of these steps are free.
+            DecodeInputs::KvUsage => scattered(&[seqs, step.active_kv_tokens, step.total_kv_tokens]) % 4,
+        };
+        Price::known(ms as f64)
+    }
+
+    fn decode_depends_on(&self) -> DecodeInputs {
+        self.0
     }
 }
 
-fn scattered(figures: &[u64]) -> Price {
-    let mixed = figures.iter().fold(7_u64, |mixed, figure| {
+fn scattered(figures: &[u64]) -> u64 {
+    figures.iter().fold(7, |mixed: u64, figure| {
         (mixed ^ figure).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
-    });
-    Price::known((mixed % 4) as f64)
+    })
 }

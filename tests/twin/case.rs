@@ -1,12 +1,14 @@
 //! Small random deployments and workloads in which ties, preemptions and evictions are common.
 
+use std::sync::Arc;
+
 use dynosim::core::{Outcome, Stepping};
 use dynosim::spec::{
-    Admission, Backend, BlockSize, EngineArgs, EngineSpec, HardwareSpec, Limit, PreemptionMode, Request, Rules,
-    RunSpec, SimDuration, SyntheticLoad, SyntheticWorkload, TimingKind, Topology, Workload, WorkloadBuilder,
+    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, HardwareSpec, Limit, PreemptionMode, Request,
+    Rules, RunSpec, SimDuration, SyntheticLoad, SyntheticWorkload, TimingKind, Topology, Workload, WorkloadBuilder,
     WorkloadSpec,
 };
-use dynosim::timing::{DecodeInputs, PolynomialTiming};
+use dynosim::timing::{DecodeInputs, PolynomialTiming, TimingModel};
 use dynosim::{Error, Run};
 use proptest::prelude::*;
 
@@ -20,7 +22,7 @@ pub(crate) struct Case {
     pub(crate) closed_loop: Option<u32>,
     pub(crate) content_block: u32,
     pub(crate) args: [EngineArgs; 2],
-    /// Toy step times that look at this much of a step; `None` is polynomial timing.
+    /// Price steps by [`ToyTiming`] of this kind; by the polynomials if there is none.
     pub(crate) toy_timing: Option<DecodeInputs>,
     pub(crate) sessions: Vec<Vec<Turn>>,
 }
@@ -37,7 +39,7 @@ pub(crate) struct Turn {
 impl Case {
     /// Any case with these rules.
     pub(crate) fn any(rules: Rules) -> impl Strategy<Value = Self> {
-        let longest_output = prop_oneof![2 => Just(12_u32), 1 => Just(40)];
+        let longest_output = prop_oneof![20 => Just(12_u32), 10 => Just(40), 1 => Just(300)];
         let sizes = (1_u32..=16, longest_output, any::<bool>());
         sizes.prop_flat_map(move |(block_size, longest_output, disaggregated)| {
             let longest_prompt = 4 * block_size.max(4);
@@ -119,6 +121,14 @@ impl Case {
         spec
     }
 
+    /// What prices its steps.
+    pub(crate) fn timing(&self) -> Arc<dyn TimingModel> {
+        match self.toy_timing {
+            Some(inputs) => Arc::new(ToyTiming(inputs)),
+            None => Arc::new(PolynomialTiming),
+        }
+    }
+
     /// What the simulator makes of it.
     pub(crate) fn simulate(&self) -> Result<Outcome, Error> {
         self.simulate_stepping(Stepping::Bulk)
@@ -135,11 +145,18 @@ impl Case {
             .workload(self.workload())
             .keep_token_times()
             .stepping(stepping);
-        match self.toy_timing {
-            Some(inputs) => run.timing(&ToyTiming(inputs)).simulate(),
-            None => run.timing(&PolynomialTiming).simulate(),
-        }
+        let timing = self.timing();
+        run.timing(&|_: &Deployment| Ok(Arc::clone(&timing))).simulate()
     }
+}
+
+fn toy_timing() -> impl Strategy<Value = Option<DecodeInputs>> {
+    prop_oneof![
+        2 => Just(None),
+        1 => Just(Some(DecodeInputs::WholeStep)),
+        2 => Just(Some(DecodeInputs::MeanContext)),
+        1 => Just(Some(DecodeInputs::KvUsage)),
+    ]
 }
 
 fn topology(disaggregated: bool) -> BoxedStrategy<Topology> {
@@ -226,16 +243,5 @@ fn turn(longest_prompt: u32, longest_output: u32) -> impl Strategy<Value = Turn>
             input_tokens,
             output_tokens,
         },
-    )
-}
-
-fn toy_timing() -> impl Strategy<Value = Option<DecodeInputs>> {
-    prop::option::weighted(
-        0.75,
-        prop_oneof![
-            Just(DecodeInputs::WholeStep),
-            Just(DecodeInputs::MeanContext),
-            Just(DecodeInputs::KvUsage)
-        ],
     )
 }

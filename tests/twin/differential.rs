@@ -1,17 +1,15 @@
 //! The simulator against its plain twin.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use dynosim::Error;
 use dynosim::core::{Outcome, SimError, Stepping};
 use dynosim::spec::{Rules, SimTime, WorkerId};
-use dynosim::timing::{PolynomialTiming, TimingModel};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use super::{Case, History, Life, Stuck, ToyTiming, simulate};
+use super::{Case, History, Life, Stuck, simulate};
 use crate::random_cases::random_cases;
 
 proptest! {
@@ -28,7 +26,7 @@ proptest! {
     }
 }
 
-fn check(case: &Case) -> Result<(), TestCaseError> {
+pub(super) fn check(case: &Case) -> Result<(), TestCaseError> {
     bulk_equals_single(case)?;
     match (case.simulate(), run_twin(case)) {
         (Ok(ours), Ok(expected)) => compare(case, &ours, &expected),
@@ -66,11 +64,7 @@ fn bulk_equals_single(case: &Case) -> Result<(), TestCaseError> {
 }
 
 fn run_twin(case: &Case) -> Result<History, Stuck> {
-    let timing: Arc<dyn TimingModel> = match case.toy_timing {
-        Some(inputs) => Arc::new(ToyTiming(inputs)),
-        None => Arc::new(PolynomialTiming),
-    };
-    simulate(&case.engine(), &case.topology, &case.workload(), &timing)
+    simulate(&case.engine(), &case.topology, &case.workload(), &case.timing())
 }
 
 fn compare(case: &Case, ours: &Outcome, expected: &History) -> Result<(), TestCaseError> {

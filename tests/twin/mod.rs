@@ -5,6 +5,7 @@
 mod blocks;
 mod case;
 mod differential;
+mod found;
 mod golden;
 mod job;
 mod token;
@@ -13,5 +14,4 @@ mod worker;
 mod world;
 
 pub(crate) use case::Case;
-pub(crate) use toy_timing::ToyTiming;
 pub(crate) use world::{History, Life, Stuck, simulate};

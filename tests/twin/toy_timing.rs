@@ -1,45 +1,32 @@
-//! Step times that tell every figure of a step apart and yet coincide all the time.
+//! Step times that tell the figures of a step apart and yet coincide all the time.
 
-use std::sync::Arc;
+use dynosim::timing::{DecodeInputs, Price, StepShape, TimingModel};
 
-use dynosim::spec::Deployment;
-use dynosim::timing::{DecodeInputs, Price, StepShape, TimingError, TimingModel, TimingProvider};
-
-/// Whole milliseconds from 0 to 3, scattered over the figures of the step. A decode price looks at
-/// no more of them than these.
+/// Up to three milliseconds, scattered over what decoding is said to depend on. Some steps are free.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToyTiming(pub(crate) DecodeInputs);
 
-impl TimingProvider for ToyTiming {
-    fn bind(&self, _deployment: &Deployment) -> Result<Arc<dyn TimingModel>, TimingError> {
-        Ok(Arc::new(*self))
-    }
-}
-
 impl TimingModel for ToyTiming {
     fn prefill(&self, step: &StepShape) -> Price {
-        scattered(&[
+        let figures = [
             u64::from(step.prefill_seqs),
             step.prefill_tokens,
             step.prefill_prefix_tokens,
-        ])
+        ];
+        Price::known((scattered(&figures) % 4) as f64)
     }
 
     fn decode(&self, step: &StepShape) -> Price {
         let seqs = u64::from(step.decode_seqs);
-        match self.0 {
+        let figures = match self.0 {
+            DecodeInputs::WholeStep => {
+                let context = step.decode_context_tokens;
+                scattered(&[seqs, context, step.active_kv_tokens, step.total_kv_tokens])
+            }
             DecodeInputs::MeanContext => scattered(&[seqs, step.mean_context().unwrap_or_default()]),
             DecodeInputs::KvUsage => scattered(&[seqs, step.active_kv_tokens, step.total_kv_tokens]),
-            DecodeInputs::WholeStep => {
-                let whole_step = [
-                    seqs,
-                    step.decode_context_tokens,
-                    step.active_kv_tokens,
-                    step.total_kv_tokens,
-                ];
-                scattered(&whole_step)
-            }
-        }
+        };
+        Price::known((figures % 4) as f64)
     }
 
     fn decode_depends_on(&self) -> DecodeInputs {
@@ -47,9 +34,8 @@ impl TimingModel for ToyTiming {
     }
 }
 
-fn scattered(figures: &[u64]) -> Price {
-    let mixed = figures.iter().fold(7_u64, |mixed, figure| {
+fn scattered(figures: &[u64]) -> u64 {
+    figures.iter().fold(7, |mixed: u64, figure| {
         (mixed ^ figure).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
-    });
-    Price::known((mixed % 4) as f64)
+    })
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use dynosim_spec::{PreemptionMode, RequestId, SegmentId, SimDuration, SimTime};
 use dynosim_timing::StepShape;
 
+use super::emission::Source;
 use super::sequence::{Sequence, SequenceKey, SequenceSlab};
 use crate::decode_pages::DecodePages;
 use crate::decode_run::DecodeRun;
@@ -24,7 +25,7 @@ pub(crate) struct VllmEngine {
     pub(super) running: Vec<SequenceKey>,
     /// Number of the current step.
     pub(super) step: u64,
-    pub(super) scratch: Vec<SequenceKey>,
+    pub(super) scratch: Vec<(SequenceKey, Source)>,
     /// Steps computed at once that have not happened yet.
     run: Option<DecodeRun>,
 }

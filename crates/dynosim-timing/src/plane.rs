@@ -16,20 +16,29 @@ impl Plane {
     /// The slice of `grid` at index `x` of its first axis: all rows that have leaves, and the columns
     /// that none of these rows lacks. `None` if nothing is left.
     pub(crate) fn of(grid: &Grid, x: usize) -> Option<Self> {
-        let (ys, zs) = (0..grid.axis(1).len(), 0..grid.axis(2).len());
-        let rows: Vec<usize> = ys
-            .filter(|&y| zs.clone().any(|z| grid.leaf(x, y, z).is_some()))
-            .collect();
-        let columns: Vec<usize> = zs
-            .filter(|&z| rows.iter().all(|&y| grid.leaf(x, y, z).is_some()))
-            .collect();
-        let leaves = rows
-            .iter()
-            .flat_map(|&y| columns.iter().map(move |&z| grid.leaf(x, y, z)));
-        let readings: Vec<Reading> = leaves.flatten().collect();
+        let mut complete = vec![true; grid.axis(2).len()];
+        let mut rows = Vec::new();
+        for (y, &key) in grid.axis(1).iter().enumerate() {
+            let row = grid.row(x, y);
+            if row.iter().any(Option::is_some) {
+                rows.push((key, row));
+                for (complete, leaf) in complete.iter_mut().zip(row) {
+                    *complete &= leaf.is_some();
+                }
+            }
+        }
+        let mut readings = Vec::with_capacity(rows.len() * complete.len());
+        for (_, row) in &rows {
+            let leaves = row.iter().zip(&complete);
+            readings.extend(leaves.filter_map(|(leaf, complete)| leaf.filter(|_| *complete)));
+        }
+        let columns = grid.axis(2).iter().zip(&complete);
         (!readings.is_empty()).then(|| Self {
-            rows: rows.iter().map(|&y| grid.axis(1)[y]).collect(),
-            columns: columns.iter().map(|&z| grid.axis(2)[z]).collect(),
+            rows: rows.iter().map(|(key, _)| *key).collect(),
+            columns: columns
+                .filter(|(_, complete)| **complete)
+                .map(|(key, _)| *key)
+                .collect(),
             readings,
         })
     }

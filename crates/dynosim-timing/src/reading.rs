@@ -91,7 +91,7 @@ pub(crate) fn line((x0, x1): (f64, f64), (y0, y1): (f64, f64), x: f64) -> f64 {
     y0 + (y1 - y0) / (x1 - x0) * (x - x0)
 }
 
-/// [`line`] through two readings with keys `ends`; extrapolated if one of them is, or if `x` lies beyond them.
+/// [`line()`] through two readings with keys `ends`; extrapolated if one of them is, or if `x` lies beyond them.
 pub(crate) fn line_between(ends: (u64, u64), readings: (Reading, Reading), x: u64) -> Reading {
     let (lower, upper) = readings;
     Reading {

@@ -309,6 +309,18 @@ fn no_step_makes_a_model_fail() {
 }
 
 #[test]
+fn the_same_shape_is_bound_once() {
+    let tables = TableTiming::new(None);
+    let bind = |deployment: &Deployment| tables.bind_table(deployment).expect("tables cover the model");
+    let mut renamed = on_vllm(4);
+    renamed.model_name = "the same by another name".to_owned();
+    assert!(Arc::ptr_eq(&bind(&on_vllm(4)), &bind(&renamed)));
+    assert!(!Arc::ptr_eq(&bind(&on_vllm(4)), &bind(&on_vllm(2))));
+    let sglang = deployment(model(MODEL), 4, Backend::Sglang);
+    assert!(!Arc::ptr_eq(&bind(&on_vllm(4)), &bind(&sglang)));
+}
+
+#[test]
 fn built_in_models_depend_on_what_they_say() {
     let mut models = all_models();
     models.push(Arc::new(PolynomialTiming));

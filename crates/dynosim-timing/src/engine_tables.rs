@@ -3,6 +3,7 @@
 use dynosim_spec::GpuSpec;
 
 use crate::all_reduce::AllReduce;
+use crate::curve::Curve;
 use crate::decode_attention::DecodeAttention;
 use crate::error::TimingError;
 use crate::gemm::GemmGrid;
@@ -11,7 +12,6 @@ use crate::operators::{DenseShape, Gemm};
 use crate::perfdata::TableSet;
 use crate::precision::GemmDtype;
 use crate::prefill_attention::PrefillAttention;
-use crate::reading::Curve;
 use crate::table_file::{
     AllReduceSlice, DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice, TableFile, TableSlice, kv_heads_name,
 };

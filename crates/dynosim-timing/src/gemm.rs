@@ -2,9 +2,10 @@
 
 use dynosim_spec::GpuSpec;
 
+use crate::curve::{Above, Curve};
 use crate::grid::{Grid, Growth, Targets};
 use crate::plane::Plane;
-use crate::reading::{Above, Curve, Place};
+use crate::reading::Place;
 use crate::table_file::GemmSlice;
 use crate::work::{Rates, Work};
 

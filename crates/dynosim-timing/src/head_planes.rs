@@ -69,6 +69,18 @@ impl HeadPlanes<Plane> {
         self.reach(Plane::columns)
     }
 
+    /// All column keys within [`HeadPlanes::columns`], of one plane or the other; at least its first.
+    pub(crate) fn column_keys(&self) -> Vec<u64> {
+        let reach = self.columns();
+        let planes = [Some(&self.lower), self.upper.as_ref()].into_iter().flatten();
+        let keys = planes.flat_map(|plane| plane.columns().iter().copied());
+        // Planes without a common key are both read at the first one.
+        let mut keys: Vec<u64> = keys.filter(|&key| reach.contains(key)).chain([reach.first]).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
     fn reach(&self, keys: impl Fn(&Plane) -> &[u64]) -> Reach {
         let of = |plane| match keys(plane) {
             [only] => (*only, *only),
@@ -123,5 +135,9 @@ impl Reach {
             stretch,
             moved: value != inside,
         }
+    }
+
+    const fn contains(self, value: u64) -> bool {
+        self.first <= value && value <= self.last
     }
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dynosim_spec::{Backend, Deployment};
 
 use crate::all_reduce::AllReduce;
-use crate::decode_attention::DecodeAttention;
+use crate::curve::Curve;
+use crate::decode_attention::{AttentionRow, DecodeAttention};
 use crate::decode_inputs::DecodeInputs;
 use crate::dense_model::DenseModel;
 use crate::engine_tables::{Client, EngineTables};
@@ -15,7 +16,7 @@ use crate::model::{Price, StepShape, TimingModel, TimingProvider};
 use crate::operators::{DenseShape, Gemm, Kernels, OperatorCost, PromptBatch};
 use crate::perfdata::Perfdata;
 use crate::prefill_attention::PrefillAttention;
-use crate::reading::{Curve, Reading};
+use crate::reading::Reading;
 use crate::table_file::{DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice};
 
 /// Prices steps of dense models from measured tables of single kernels.
@@ -26,7 +27,7 @@ use crate::table_file::{DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice};
 /// [`Price::extrapolated_ms`].
 ///
 /// Tables are read at first use and shared by all models of one provider. Binding the same shape again
-/// gives the same model. So bind all shapes of a sweep through the same
+/// gives the same model, which has its prices prepared already. So bind all shapes of a sweep through the same
 /// value.
 #[derive(Debug)]
 pub struct TableTiming {
@@ -117,7 +118,7 @@ impl Engine {
             shape: &shape,
         };
         let kernels = TableKernels::of(&mut self.tables, client)?;
-        let model = Arc::new(TableModel(DenseModel { shape, kernels }));
+        let model = Arc::new(TableModel(DenseModel::new(shape, kernels)));
         self.models.push(Arc::clone(&model));
         Ok(model)
     }
@@ -226,6 +227,8 @@ impl std::fmt::Debug for TableKernels {
 }
 
 impl Kernels for TableKernels {
+    type DecodeAttention = AttentionRow;
+
     fn gemm(&self, gemm: Gemm, tokens: u64) -> Reading {
         self.curve(gemm).at(tokens)
     }
@@ -234,8 +237,8 @@ impl Kernels for TableKernels {
         self.prefill_attention.at(prompts)
     }
 
-    fn decode_attention(&self, batch: u64, kv_tokens: u64) -> Reading {
-        self.decode_attention.at(batch, kv_tokens)
+    fn decode_attention(&self, batch: u64) -> AttentionRow {
+        self.decode_attention.at_batch(batch)
     }
 
     fn all_reduce(&self, elements: u64) -> Reading {

@@ -96,6 +96,16 @@ impl HeadPlanes<Plane> {
 }
 
 impl<P> HeadPlanes<P> {
+    /// The same planes in another form.
+    pub(crate) fn map<Q>(self, form: impl Fn(P) -> Q) -> HeadPlanes<Q> {
+        HeadPlanes {
+            heads: self.heads,
+            keys: self.keys,
+            lower: form(self.lower),
+            upper: self.upper.map(form),
+        }
+    }
+
     /// What both planes have `at` one point, on the line between them.
     pub(crate) fn read(&self, at: impl Fn(&P) -> Reading) -> Reading {
         let lower = at(&self.lower);

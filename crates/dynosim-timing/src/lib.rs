@@ -26,7 +26,7 @@
 //! * `decode_rows`: what is prepared once per batch size.
 //! * `gemm`, `prefill_attention`, `decode_attention`, `head_planes`, `all_reduce`: what is read off each table.
 //! * `grid`, `plane`, `cubic_patch`, `reading`: the numerics of reading between measured points.
-//! * `axis`, `curve`: the same for what is read over and over.
+//! * `axis`, `curve`, `surface`: the same for what is read over and over.
 //! * `capacity`: KV tokens that fit.
 //!
 //! # Example
@@ -79,6 +79,7 @@ mod precision;
 mod prefill_attention;
 mod reading;
 mod roofline;
+mod surface;
 mod table;
 mod table_file;
 mod work;

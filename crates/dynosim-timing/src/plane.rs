@@ -1,6 +1,6 @@
 //! A complete two-dimensional slice of a densified grid, and the two ways to read between its leaves.
 
-use crate::cubic_patch::Cell;
+use crate::cubic_patch::{Cell, Patch};
 use crate::grid::Grid;
 use crate::reading::{Place, Reading, line_between};
 
@@ -60,8 +60,13 @@ impl Plane {
 
     /// Straight along the columns, then straight along the rows.
     pub(crate) fn bilinear(&self, row: u64, column: u64) -> Reading {
-        let (y0, y1) = Place::of(&row, &self.rows).ends();
-        let (z0, z1) = Place::of(&column, &self.columns).ends();
+        let (y, z) = (Place::of(&row, &self.rows), Place::of(&column, &self.columns));
+        self.bilinear_at((row, y), (column, z))
+    }
+
+    /// [`Plane::bilinear`], the places of row and column being known.
+    pub(crate) fn bilinear_at(&self, (row, y): (u64, Place), (column, z): (u64, Place)) -> Reading {
+        let ((y0, y1), (z0, z1)) = (y.ends(), z.ends());
         let along_columns = |y: usize| {
             let lower = self.reading(y, z0);
             if z0 == z1 {
@@ -83,24 +88,31 @@ impl Plane {
     /// On the smooth surface over the cell; straight where only one coordinate lies between keys.
     pub(crate) fn cubic(&self, row: u64, column: u64) -> Reading {
         let (y, z) = (Place::of(&row, &self.rows), Place::of(&column, &self.columns));
-        let (Place::Between(y0, y1), Place::Between(z0, z1)) = (y, z) else {
-            return self.bilinear(row, column);
+        let (Place::Between(y0, _), Place::Between(z0, _)) = (y, z) else {
+            return self.bilinear_at((row, y), (column, z));
         };
-        let corners = [
-            self.reading(y0, z0),
-            self.reading(y0, z1),
-            self.reading(y1, z0),
-            self.reading(y1, z1),
-        ];
-        let cell = Cell {
-            y: (self.rows[y0] as f64, self.rows[y1] as f64),
-            z: (self.columns[z0] as f64, self.columns[z1] as f64),
-            values: corners.map(|corner| corner.ms),
-        };
+        let (patch, extrapolated) = self.patch(y0, z0);
         Reading {
-            ms: cell.at(row as f64, column as f64),
-            extrapolated: corners.iter().any(|corner| corner.extrapolated),
+            ms: patch.at(row as f64, column as f64),
+            extrapolated,
         }
+    }
+
+    /// The smooth surface over the cell above row `y` and column `z` (indices, neither the last), and whether
+    /// one of its corners is extrapolated.
+    pub(crate) fn patch(&self, y: usize, z: usize) -> (Patch, bool) {
+        let corners = [
+            self.reading(y, z),
+            self.reading(y, z + 1),
+            self.reading(y + 1, z),
+            self.reading(y + 1, z + 1),
+        ];
+        let patch = Patch::of(&Cell {
+            y: (self.rows[y] as f64, self.rows[y + 1] as f64),
+            z: (self.columns[z] as f64, self.columns[z + 1] as f64),
+            values: corners.map(|corner| corner.ms),
+        });
+        (patch, corners.iter().any(|corner| corner.extrapolated))
     }
 
     fn reading(&self, y: usize, z: usize) -> Reading {

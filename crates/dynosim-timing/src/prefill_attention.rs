@@ -3,8 +3,8 @@
 use crate::grid::{Grid, Growth, Targets};
 use crate::head_planes::{HeadPlanes, MAX_TOKENS, Reach, head_counts_around};
 use crate::operators::PromptBatch;
-use crate::plane::Plane;
 use crate::reading::Reading;
+use crate::surface::Surface;
 use crate::table_file::PrefillAttentionSlice;
 
 /// Batch sizes that every table has; 512 is filled in before 384, which is then read between 256 and 512.
@@ -25,7 +25,7 @@ fn lengths() -> Vec<u64> {
 #[derive(Debug)]
 pub(crate) struct PrefillAttention {
     /// Over prompt length and sequences.
-    planes: HeadPlanes<Plane>,
+    planes: HeadPlanes<Surface>,
     lengths: Reach,
     batches: Reach,
 }
@@ -45,7 +45,7 @@ impl PrefillAttention {
         Some(Self {
             lengths: planes.rows(),
             batches: planes.columns(),
-            planes,
+            planes: planes.map(Surface::new),
         })
     }
 
@@ -65,7 +65,7 @@ impl PrefillAttention {
         let prefix = prompts.prefix.min(full) as f64;
         let (length, batch) = (self.lengths.bring_in(full), self.batches.bring_in(prompts.batch));
         let whole = (self.planes)
-            .read(|plane| plane.cubic(length.value, batch.value))
+            .read(|surface| surface.cubic(length.value, batch.value))
             .scaled(length.stretch * length.stretch * batch.stretch)
             .or_extrapolated(length.moved || batch.moved);
         let area = full as f64 * full as f64;

@@ -25,6 +25,7 @@ impl VllmEngine {
         prefill_time: SimDuration,
         context: &mut PassContext<'_>,
     ) -> Result<SimDuration, SimError> {
+        self.prepare_steady_emission(context.pool);
         let mut ready = std::mem::take(&mut self.scratch);
         let batch = self.collect_ready(&mut ready, context.pool);
         let result = self.emit_for(&ready, batch, prefill_time, context);
@@ -33,10 +34,11 @@ impl VllmEngine {
         result
     }
 
-    /// Lists the ready requests, and sums up those of them that decode.
+    /// Lists the ready requests behind the steady batch, and sums up all that decode.
     fn collect_ready(&self, ready: &mut Vec<(SequenceKey, Source)>, pool: &PoolSetup) -> StepShape {
-        let (mut seqs, mut tokens) = (0, 0);
-        for &key in &self.running {
+        let mut seqs = u32::try_from(self.steady.len()).expect("requests are indexed by u32");
+        let mut tokens = self.steady.tokens();
+        for &key in &self.running[self.steady.len()..] {
             let sequence = &self.sequences[key];
             if !sequence.is_ready() {
                 continue;
@@ -68,7 +70,8 @@ impl VllmEngine {
             None
         };
         let decode_end = prefill_end + priced.map_or(SimDuration::ZERO, |time| time.total);
-        let mut anybody_decoded = false;
+        let mut anybody_decoded = self.steady.len() > 0;
+        self.emit_steady(decode_end, context);
         for &(key, source) in ready {
             let at = if source == Source::Decode {
                 decode_end

@@ -88,7 +88,8 @@ impl VllmEngine {
     }
 
     fn continue_running(&mut self, batch: &mut Batch, context: &mut PassContext<'_>) {
-        let mut index = 0;
+        let mut index = self.schedule_steady(batch.budget, context.pool);
+        batch.budget -= index as u64;
         while batch.budget > 0 && index < self.running.len() {
             if self.continue_decode(self.running[index], batch) {
                 index += 1;
@@ -184,6 +185,7 @@ impl VllmEngine {
                 break reached;
             };
             batch.preempted = true;
+            self.dissolve_steady();
             let victim = self.running[index];
             let share = self.sequences[victim].share;
             if victim != key && share.step == self.step {

@@ -36,7 +36,9 @@ struct Page {
 pub(crate) struct DecodePages {
     /// By batch size, then by page of contexts: number of the page.
     rows: Vec<Vec<u32>>,
-    pages: Vec<Page>,
+    pages: Vec<Box<Page>>,
+    /// Whether some context of some page takes no time at all.
+    has_zero: bool,
 }
 
 /// Contexts of one batch size within one page.
@@ -61,7 +63,9 @@ impl DecodePages {
         for (number, page) in (first..).zip(&mut row[first..=last]) {
             if *page == UNFILLED {
                 *page = u32::try_from(self.pages.len()).expect("fewer pages than memory holds");
-                self.pages.push(Page::fill(pool, seqs, number)?);
+                let filled = Page::fill(pool, seqs, number)?;
+                self.has_zero |= filled.has_zero;
+                self.pages.push(Box::new(filled));
             }
         }
         Ok(())
@@ -69,6 +73,9 @@ impl DecodePages {
 
     /// How many of `steps` steps from this mean context on take time before the first one that takes none.
     pub(crate) fn steps_with_time(&self, seqs: u32, context: u64, steps: u32) -> u32 {
+        if !self.has_zero {
+            return steps;
+        }
         let mut before = 0;
         for Slice { page, from, to } in self.slices(seqs, context, steps) {
             let page = &self.pages[page];
@@ -126,15 +133,20 @@ impl DecodePages {
         for (seqs, row) in (0_u64..).zip(&self.rows) {
             for &page in row.iter().filter(|&&page| page != UNFILLED) {
                 let page = &mut self.pages[page as usize];
+                if page.visits == [0; PAGE + 1] {
+                    continue;
+                }
                 let mut visits = 0_i64;
-                gaps.extend((0..PAGE).filter_map(|at| {
-                    visits += i64::from(page.visits[at]);
-                    let times = u64::try_from(visits).ok().filter(|&times| times > 0)?;
-                    Some((
-                        SimDuration::from_nanos(page.total[at + 1] - page.total[at]),
-                        times * seqs,
-                    ))
-                }));
+                gaps.extend(
+                    page.visits
+                        .iter()
+                        .zip(page.total.windows(2))
+                        .filter_map(|(change, ends)| {
+                            visits += i64::from(*change);
+                            let times = u64::try_from(visits).ok().filter(|&times| times > 0)?;
+                            Some((SimDuration::from_nanos(ends[1] - ends[0]), times * seqs))
+                        }),
+                );
                 page.visits = [0; PAGE + 1];
             }
         }

@@ -1,6 +1,7 @@
 //! What holds across crates.
 
 mod golden;
+mod invariants;
 mod layering;
 mod random_cases;
 mod twin;

@@ -4,4 +4,5 @@ mod golden;
 mod invariants;
 mod layering;
 mod random_cases;
+mod sglang_examples;
 mod twin;

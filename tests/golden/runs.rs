@@ -27,17 +27,15 @@ fn check(goldens: Vec<Golden>, traces: Option<&Path>) {
     let mut differences = Vec::new();
     for golden in goldens {
         let mut spec = golden.run_spec(traces);
-        match golden.json["check"].as_str() {
-            Some("exact") => differences.extend(golden.differences(&golden.simulate(&spec).report)),
-            _ => {
-                let reports = (0..golden.seeds()).map(|seed| {
-                    spec.router.seed = Some(seed);
-                    golden.simulate(&spec).report
-                });
-                let reports: Vec<_> = reports.collect();
-                differences.extend(golden.envelope_differences(&reports));
-            }
+        if golden.json["check"] == "exact" {
+            differences.extend(golden.differences(&golden.simulate(&spec).report));
+            continue;
         }
+        let reports = (0..golden.seeds()).map(|seed| {
+            spec.router.seed = Some(seed);
+            golden.simulate(&spec).report
+        });
+        differences.extend(golden.envelope_differences(&reports.collect::<Vec<_>>()));
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dynosim::core::Outcome;
+use dynosim::core::{Outcome, Stepping};
 use dynosim::spec::{
     Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, HardwareSpec, Limit, PreemptionMode, Request,
     Rules, RunSpec, SimDuration, SyntheticLoad, SyntheticWorkload, TimingKind, Topology, Workload, WorkloadBuilder,
@@ -131,12 +131,20 @@ impl Case {
 
     /// What the simulator makes of it.
     pub(crate) fn simulate(&self) -> Result<Outcome, Error> {
-        self.simulate_as(&self.spec())
+        self.simulate_stepping(Stepping::Bulk)
+    }
+
+    /// What the simulator makes of it when it computes decode steps in this way.
+    pub(crate) fn simulate_stepping(&self, stepping: Stepping) -> Result<Outcome, Error> {
+        self.simulate_as(&self.spec(), stepping)
     }
 
     /// What the simulator makes of its workload under another spec.
-    pub(crate) fn simulate_as(&self, spec: &RunSpec) -> Result<Outcome, Error> {
-        let run = Run::new(spec).workload(self.workload()).keep_token_times();
+    pub(crate) fn simulate_as(&self, spec: &RunSpec, stepping: Stepping) -> Result<Outcome, Error> {
+        let run = Run::new(spec)
+            .workload(self.workload())
+            .keep_token_times()
+            .stepping(stepping);
         let timing = self.timing();
         run.timing(&|_: &Deployment| Ok(Arc::clone(&timing))).simulate()
     }

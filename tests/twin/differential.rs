@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use dynosim::Error;
-use dynosim::core::{Outcome, SimError};
+use dynosim::core::{Outcome, SimError, Stepping};
 use dynosim::spec::{Rules, SimTime, WorkerId};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -27,6 +27,7 @@ proptest! {
 }
 
 pub(super) fn check(case: &Case) -> Result<(), TestCaseError> {
+    bulk_equals_single(case)?;
     match (case.simulate(), run_twin(case)) {
         (Ok(ours), Ok(expected)) => compare(case, &ours, &expected),
         (Err(Error::Simulation(SimError::NoProgress { .. })), Err(_)) => {
@@ -38,6 +39,27 @@ pub(super) fn check(case: &Case) -> Result<(), TestCaseError> {
             Ok(())
         }
         (ours, expected) => Err(TestCaseError::fail(format!("{ours:?} against {expected:?}"))),
+    }
+}
+
+/// Computing many decode steps at once changes nothing.
+fn bulk_equals_single(case: &Case) -> Result<(), TestCaseError> {
+    match (
+        case.simulate_stepping(Stepping::Bulk),
+        case.simulate_stepping(Stepping::Single),
+    ) {
+        (Ok(bulk), Ok(single)) => {
+            prop_assert_eq!(bulk.requests, single.requests, "bulk against single steps");
+            prop_assert_eq!(bulk.token_times, single.token_times);
+            prop_assert_eq!(bulk.report, single.report);
+            prop_assert_eq!(bulk.evictions, single.evictions);
+            Ok(())
+        }
+        (Err(bulk), Err(single)) => {
+            prop_assert_eq!(bulk.to_string(), single.to_string());
+            Ok(())
+        }
+        (bulk, single) => Err(TestCaseError::fail(format!("{bulk:?} against {single:?}"))),
     }
 }
 

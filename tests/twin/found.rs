@@ -66,7 +66,7 @@ fn a_request_whose_last_token_is_recomputed_takes_a_block_for_it() {
 }
 
 #[test]
-fn steps_that_cost_nothing_do_not_share_an_instant() {
+fn a_request_joins_the_right_step_where_steps_cost_nothing() {
     let lengths = [(10, 6), (1, 1), (2, 8), (3, 6), (2, 2), (1, 1)];
     let mut workers = case(Rules::Dynosim12, 2, 21, &lengths);
     workers.topology = Topology::Aggregated { workers: 3, tp: 1 };

@@ -2,7 +2,7 @@
 
 use dynosim::timing::{DecodeInputs, Price, StepShape, TimingModel};
 
-/// Up to three milliseconds, scattered over what decoding is said to depend on.
+/// Up to three milliseconds, scattered over what decoding is said to depend on. Some steps are free.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToyTiming(pub(crate) DecodeInputs);
 
@@ -13,21 +13,20 @@ impl TimingModel for ToyTiming {
             step.prefill_tokens,
             step.prefill_prefix_tokens,
         ];
-        Price::known((1 + scattered(&figures) % 3) as f64)
+        Price::known((scattered(&figures) % 4) as f64)
     }
 
     fn decode(&self, step: &StepShape) -> Price {
         let seqs = u64::from(step.decode_seqs);
-        let ms = match self.0 {
+        let figures = match self.0 {
             DecodeInputs::WholeStep => {
                 let context = step.decode_context_tokens;
-                1 + scattered(&[seqs, context, step.active_kv_tokens, step.total_kv_tokens]) % 3
+                scattered(&[seqs, context, step.active_kv_tokens, step.total_kv_tokens])
             }
-            DecodeInputs::MeanContext => 1 + scattered(&[seqs, step.mean_context().unwrap_or_default()]) % 3,
-            // Some of these steps are free.
-            DecodeInputs::KvUsage => scattered(&[seqs, step.active_kv_tokens, step.total_kv_tokens]) % 4,
+            DecodeInputs::MeanContext => scattered(&[seqs, step.mean_context().unwrap_or_default()]),
+            DecodeInputs::KvUsage => scattered(&[seqs, step.active_kv_tokens, step.total_kv_tokens]),
         };
-        Price::known(ms as f64)
+        Price::known((figures % 4) as f64)
     }
 
     fn decode_depends_on(&self) -> DecodeInputs {

@@ -350,8 +350,7 @@ impl Schedule {
     }
 }
 
-/// A price on the clock; whatever is computed takes some time.
 fn nanos(ms: f64, speed_up: f64) -> u64 {
     let time = SimDuration::from_ms(ms).expect("prices are finite and not negative");
-    time.sped_up(speed_up).as_nanos().max(1)
+    time.sped_up(speed_up).as_nanos()
 }

@@ -27,6 +27,8 @@ struct Page {
     extrapolated: [u64; PAGE + 1],
     /// Differences of the visits from one context to the next.
     visits: [i32; PAGE + 1],
+    /// Whether some context takes no time at all.
+    has_zero: bool,
 }
 
 /// The decode prices of one kind of worker, as far as they were asked for.
@@ -63,6 +65,22 @@ impl DecodePages {
             }
         }
         Ok(())
+    }
+
+    /// How many of `steps` steps from this mean context on take time before the first one that takes none.
+    pub(crate) fn steps_with_time(&self, seqs: u32, context: u64, steps: u32) -> u32 {
+        let mut before = 0;
+        for Slice { page, from, to } in self.slices(seqs, context, steps) {
+            let page = &self.pages[page];
+            if page.has_zero {
+                let zero = page.total[from..=to].windows(2).position(|ends| ends[0] == ends[1]);
+                if let Some(zero) = zero {
+                    return before + u32::try_from(zero).expect("a page is short");
+                }
+            }
+            before += u32::try_from(to - from).expect("a page is short");
+        }
+        before
     }
 
     /// Time of `steps` steps from this mean context on.
@@ -133,11 +151,13 @@ impl Page {
             total: [0; PAGE + 1],
             extrapolated: [0; PAGE + 1],
             visits: [0; PAGE + 1],
+            has_zero: false,
         };
         for at in 0..PAGE {
             let context = (number * PAGE + at) as u64;
             let time = pool.decode_time(&StepShape::decode(seqs, context * u64::from(seqs)))?;
             page.total[at + 1] = page.total[at] + time.total.as_nanos();
+            page.has_zero |= time.total == SimDuration::ZERO;
             page.extrapolated[at + 1] = page.extrapolated[at] + time.extrapolated.as_nanos();
         }
         Ok(page)

@@ -1,11 +1,12 @@
 //! A run: decode steps over an unchanged batch, computed at once.
 
-use dynosim_spec::{SimDuration, SimTime};
+use dynosim_spec::SimTime;
 
 use crate::decode_pages::DecodePages;
+use crate::engine::Boundary;
 use crate::prices::StepTime;
 
-/// Steps in which every sequence of a batch emits one token and nothing else happens.
+/// Steps, all of which take time, in which every sequence of a batch emits one token and nothing else happens.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DecodeRun {
     pub(crate) start: SimTime,
@@ -57,12 +58,21 @@ impl DecodeRun {
         }
     }
 
+    /// How many of its steps have started at `now`.
+    pub(crate) fn steps_started(&self, now: SimTime, boundary: Boundary, pages: &DecodePages) -> u32 {
+        let ended = self.steps_until(now, pages);
+        let starts_now = self.step_end(ended, pages) == now;
+        // The step with which the run began has started, even if that was just now.
+        let began_now = ended == 0 && self.settled_step_start.is_none();
+        let started = ended + u32::from(began_now || (starts_now && boundary == Boundary::Passed));
+        started.min(self.steps)
+    }
+
     /// The fewest steps after which it is at least `time`.
-    pub(crate) fn steps_until(&self, time: SimTime, pages: &DecodePages) -> u32 {
+    fn steps_until(&self, time: SimTime, pages: &DecodePages) -> u32 {
         let span = time - self.start;
         match self.pricing {
             RunPricing::ByContext => pages.steps_until(self.seqs, self.context, self.steps, span),
-            RunPricing::Equal(step) if step.total == SimDuration::ZERO => self.steps,
             RunPricing::Equal(step) => {
                 let steps = span.as_nanos().div_ceil(step.total.as_nanos());
                 u32::try_from(steps).unwrap_or(u32::MAX).min(self.steps)

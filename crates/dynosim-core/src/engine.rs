@@ -79,6 +79,15 @@ pub enum Stepping {
     Single,
 }
 
+/// What holds of a step of a run that starts just now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Boundary {
+    /// It has not started: workers start passes only after everything else that happens at an instant.
+    Ahead,
+    /// It has started: workers have had their turn at this instant, and something happened after all.
+    Passed,
+}
+
 /// When a pass, or a run of passes computed at once, ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PassTimes {
@@ -106,12 +115,11 @@ pub(crate) trait Engine: Debug + Send {
     /// Starts a pass, or a run of passes, at `context.now`.
     fn start_pass(&mut self, context: &mut PassContext<'_>) -> Result<PassTimes, SimError>;
 
-    /// Ends a run at the end of the step during which `now` lies, or which ends just then. `None`
-    /// if a single pass is under way.
-    fn cut_run(&mut self, now: SimTime, pages: &DecodePages) -> Option<PassTimes>;
+    /// Ends a run after the step that is under way at `now`. `None` if a single pass is.
+    fn cut_run(&mut self, now: SimTime, boundary: Boundary, pages: &DecodePages) -> Option<PassTimes>;
 
-    /// Lets those steps of a run happen that start before `context.now`.
-    fn settle_run(&mut self, context: &mut PassContext<'_>) -> Option<PassTimes>;
+    /// Lets those steps of a run happen that have started by `context.now`.
+    fn settle_run(&mut self, boundary: Boundary, context: &mut PassContext<'_>) -> Option<PassTimes>;
 
     /// The pass, or what is left of the run, is over.
     fn end_pass(&mut self, context: &mut PassContext<'_>);

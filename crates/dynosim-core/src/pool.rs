@@ -4,7 +4,7 @@ use dynosim_router::{RouteQuery, Router, WorkerReport};
 use dynosim_spec::{Backend, RequestId, SimDuration, SimTime, WorkerId, WorkerRole};
 
 use crate::decode_pages::DecodePages;
-use crate::engine::{Engine, Incoming, PassContext, PassTimes, PoolSetup, Signal, Stepping};
+use crate::engine::{Boundary, Engine, Incoming, PassContext, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
 use crate::metrics::Recorder;
 use crate::sglang::SglangEngine;
@@ -24,6 +24,24 @@ struct Worker {
     passes_without_progress: u32,
     /// When the run under way begins to evict, if others are to know.
     first_eviction: Option<SimTime>,
+}
+
+/// An instant, and how far starting passes has come at it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) now: SimTime,
+    /// Workers of the pool with ids below this have had their turn at this instant.
+    pub(crate) turn: u32,
+}
+
+impl Moment {
+    fn boundary(self, worker_id: WorkerId) -> Boundary {
+        if worker_id.get() < self.turn {
+            Boundary::Passed
+        } else {
+            Boundary::Ahead
+        }
+    }
 }
 
 /// Workers, their router, and who could start a pass.
@@ -116,8 +134,9 @@ impl Pool {
     }
 
     /// Asks the router where a request goes; `None` if the router keeps it back.
-    pub(crate) fn route(&mut self, now: SimTime, incoming: Incoming, recorder: &mut Recorder) -> Option<WorkerId> {
-        self.settle_evictions(now, recorder);
+    pub(crate) fn route(&mut self, moment: Moment, incoming: Incoming, recorder: &mut Recorder) -> Option<WorkerId> {
+        self.settle_evictions(moment, recorder);
+        let now = moment.now;
         let prompt = self.setup.prompts.path(incoming.request);
         self.router
             .route(now, &RouteQuery::new(incoming.request, incoming.input_tokens, prompt))
@@ -133,13 +152,8 @@ impl Pool {
         self.router.release(now)
     }
 
-    /// Puts a request into the queue of a worker. If that ends a run early, returns its new times.
-    pub(crate) fn enqueue(
-        &mut self,
-        now: SimTime,
-        worker_id: WorkerId,
-        incoming: Incoming,
-    ) -> Result<Option<PassTimes>, SimError> {
+    /// Puts a request into the queue of a worker.
+    pub(crate) fn enqueue(&mut self, worker_id: WorkerId, incoming: Incoming) -> Result<(), SimError> {
         let workers = self.workers.len();
         let Some(worker) = self.workers.get_mut(worker_id.index()) else {
             return Err(SimError::NoSuchWorker {
@@ -150,11 +164,18 @@ impl Pool {
             });
         };
         worker.engine.enqueue(incoming);
-        if worker.busy {
-            return Ok(worker.engine.cut_run(now, &self.pages));
+        if !worker.busy {
+            self.startable.insert(worker_id);
         }
-        self.startable.insert(worker_id);
-        Ok(None)
+        Ok(())
+    }
+
+    /// Ends a run of a worker, if it is in one, after the step that is under way.
+    pub(crate) fn cut_run(&mut self, moment: Moment, worker_id: WorkerId) -> Option<PassTimes> {
+        let worker = &mut self.workers[worker_id.index()];
+        worker
+            .engine
+            .cut_run(moment.now, moment.boundary(worker_id), &self.pages)
     }
 
     /// Starts a pass on the idle worker with the lowest id that has work.
@@ -201,16 +222,17 @@ impl Pool {
         self.publish_cache_changes(now, worker_id);
     }
 
-    /// Lets the router know of blocks that runs under way have evicted before `now`.
-    fn settle_evictions(&mut self, now: SimTime, recorder: &mut Recorder) {
-        if self.first_eviction.is_none_or(|first| first >= now) {
+    /// Lets the router know of blocks that runs under way have evicted by now.
+    fn settle_evictions(&mut self, moment: Moment, recorder: &mut Recorder) {
+        let now = moment.now;
+        if self.first_eviction.is_none_or(|first| first > now) {
             return;
         }
         for index in 0..self.workers.len() {
             let worker_id = WorkerId::new(u32::try_from(index).expect("workers are counted by u32"));
-            if self.workers[index].first_eviction.is_some_and(|first| first < now) {
+            if self.workers[index].first_eviction.is_some_and(|first| first <= now) {
                 self.with_worker(now, worker_id, recorder, |worker, context| {
-                    let times = worker.engine.settle_run(context);
+                    let times = worker.engine.settle_run(moment.boundary(worker_id), context);
                     worker.first_eviction = times.and_then(|times| times.first_eviction);
                 });
                 self.publish_cache_changes(now, worker_id);

@@ -14,10 +14,6 @@ pub(crate) struct StepTime {
     pub(crate) extrapolated: SimDuration,
 }
 
-/// What computing anything takes at least. If steps took no time, several would share an instant,
-/// and which of them a request joins that arrives just then would be anybody's guess.
-const SHORTEST: SimDuration = SimDuration::from_nanos(1);
-
 impl PoolSetup {
     /// Time of the prompt part of a step.
     pub(crate) fn prefill_time(&self, step: &StepShape) -> Result<StepTime, SimError> {
@@ -36,8 +32,7 @@ fn step_time(price: Price, speedup: f64, step: &StepShape) -> Result<StepTime, S
         ms: price.ms,
         step: *step,
     };
-    let time = SimDuration::from_ms(price.ms).ok_or_else(bad_price)?.sped_up(speedup);
-    let total = time.max(SHORTEST);
+    let total = SimDuration::from_ms(price.ms).ok_or_else(bad_price)?.sped_up(speedup);
     if price.extrapolated_ms <= 0.0 || price.ms <= 0.0 {
         return Ok(StepTime {
             total,

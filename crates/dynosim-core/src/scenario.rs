@@ -137,7 +137,8 @@ impl Scenario {
 
     /// What a user ought to know about running on these workers.
     pub fn warnings(&self, shapes: &[&WorkerShape], router: RouterMode) -> Vec<String> {
-        let mut warnings: Vec<String> = shapes.iter().filter_map(|shape| shape.capacity_warning()).collect();
+        let mut warnings = Vec::new();
+        warnings.extend(self.capacity_warning(shapes));
         if self
             .model()
             .is_some_and(|model| model.weights == WeightFormat::Fp8PerTensor)
@@ -157,6 +158,31 @@ impl Scenario {
         }
         warnings
     }
+
+    /// Says that more KV blocks are pinned than fit.
+    fn capacity_warning(&self, shapes: &[&WorkerShape]) -> Option<String> {
+        let too_many: Vec<String> = shapes
+            .iter()
+            .filter_map(|shape| {
+                let estimate = shape
+                    .estimated_blocks
+                    .filter(|&estimate| estimate < shape.num_gpu_blocks)?;
+                let Deployment { engine, tp, .. } = &shape.deployment;
+                let (pinned, tokens) = (shape.num_gpu_blocks, engine.block_size);
+                Some(format!(
+                    "{pinned} of {tokens} tokens where about {estimate} fit ({} tp {tp})",
+                    engine.role
+                ))
+            })
+            .collect();
+        (!too_many.is_empty()).then(|| {
+            format!(
+                "num_gpu_blocks does not fit on {}: {}; results hold for GPUs with that much more memory",
+                self.gpu.name,
+                too_many.join(", ")
+            )
+        })
+    }
 }
 
 /// Workers of one role and tensor-parallel size, ready to run.
@@ -170,21 +196,6 @@ pub struct WorkerShape {
     pub estimated_blocks: Option<u32>,
     /// Prices steps.
     pub timing: Arc<dyn TimingModel>,
-}
-
-impl WorkerShape {
-    /// Says that more KV blocks are pinned than fit.
-    pub fn capacity_warning(&self) -> Option<String> {
-        let estimate = self
-            .estimated_blocks
-            .filter(|&estimate| estimate < self.num_gpu_blocks)?;
-        let Deployment { engine, tp, gpu, .. } = &self.deployment;
-        Some(format!(
-            "num_gpu_blocks {} does not fit: a {:?} worker at tp {tp} on {} has room for about {estimate} blocks of {} \
-             tokens; results hold for a GPU with that much more memory",
-            self.num_gpu_blocks, engine.role, gpu.name, engine.block_size
-        ))
-    }
 }
 
 fn estimated_blocks(deployment: &Deployment, provider: &dyn TimingProvider) -> Result<u32, TimingError> {

@@ -1,5 +1,6 @@
 //! The event loop.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use dynosim_router::{Router, WorkerReport};
@@ -13,7 +14,7 @@ use crate::engine::{Incoming, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
 use crate::events::{Events, PassEnd, PoolIndex};
 use crate::metrics::{Recorder, Rejection, Report, RequestRecord};
-use crate::pool::Pool;
+use crate::pool::{Moment, Pool};
 use crate::rejection::{output_tokens_on, rejections};
 use crate::rules::{EngineRules, FollowUpStamp};
 
@@ -58,6 +59,8 @@ pub struct Simulation<'w> {
     /// The aggregated pool, or the prefill and the decode pool.
     pools: Vec<Pool>,
     now: SimTime,
+    /// Pool and worker up to which workers have had their turn to start passes at this instant.
+    turn: (PoolIndex, u32),
     events: Events,
     arrivals: Arrivals,
     recorder: Recorder,
@@ -99,10 +102,11 @@ impl<'w> Simulation<'w> {
                 reason: first.reason.clone(),
             });
         }
-        let mut simulation = Self {
+        Ok(Self {
             workload,
             rules,
             now: SimTime::ZERO,
+            turn: (0, 0),
             events: Events::new(&pools.iter().map(Pool::len).collect::<Vec<_>>()),
             arrivals: Arrivals::new(workload, |id| accepted[id.index()]),
             recorder: Recorder::new(accepted.len(), false),
@@ -111,9 +115,7 @@ impl<'w> Simulation<'w> {
             accepted,
             signals: Vec::new(),
             pools,
-        };
-        simulation.set_stepping(Stepping::Bulk);
-        Ok(simulation)
+        })
     }
 
     /// Keeps the time of every token, for [`Outcome::token_times`]; costs memory.
@@ -127,7 +129,9 @@ impl<'w> Simulation<'w> {
     #[doc(hidden)]
     #[must_use]
     pub fn stepping(mut self, stepping: Stepping) -> Self {
-        self.set_stepping(stepping);
+        for pool in &mut self.pools {
+            pool.set_stepping(stepping);
+        }
         self
     }
 
@@ -159,24 +163,9 @@ impl<'w> Simulation<'w> {
         })
     }
 
-    fn set_stepping(&mut self, stepping: Stepping) {
-        let turns_look_at_passes =
-            self.has_arrivals_at_pass_ends() && self.workload.requests().iter().any(|request| request.turn > 0);
-        for pool in &mut self.pools {
-            pool.set_stepping(if turns_look_at_passes {
-                Stepping::Single
-            } else {
-                stepping
-            });
-        }
-    }
-
     fn next_time(&self) -> Option<SimTime> {
-        let arrival = if self.arrivals_wait_for_pass_end() {
-            None
-        } else {
-            self.arrivals.next_time()
-        };
+        // What is ready by now waits for the end of a pass.
+        let arrival = self.arrivals.next_time().filter(|&ready| ready > self.now);
         let next = self.events.next_time().into_iter().chain(arrival).min();
         debug_assert!(next.is_none_or(|next| next >= self.now), "the clock never goes back");
         next
@@ -184,6 +173,7 @@ impl<'w> Simulation<'w> {
 
     /// Lets everything happen that happens at this instant.
     fn settle(&mut self) -> Result<(), SimError> {
+        self.turn = (0, 0);
         loop {
             let mut changed = false;
             while let Some(end) = self.events.pop_pass_end(self.now) {
@@ -197,6 +187,7 @@ impl<'w> Simulation<'w> {
             changed |= self.let_arrivals_in()?;
             for pool in 0..self.pools.len() {
                 changed |= self.start_passes(pool)?;
+                self.turn = self.turn.max((pool + 1, 0));
             }
             if !changed {
                 return Ok(());
@@ -206,7 +197,13 @@ impl<'w> Simulation<'w> {
 
     fn let_arrivals_in(&mut self) -> Result<bool, SimError> {
         let mut changed = false;
-        while !self.arrivals_wait_for_pass_end() {
+        while self.arrivals.next_time().is_some_and(|ready| ready <= self.now) {
+            if self.arrivals_wait_for_pass_end() {
+                self.cut_run(0, WorkerId::new(0))?;
+            }
+            if self.arrivals_wait_for_pass_end() {
+                break;
+            }
             let Some((request, arrival)) = self.arrivals.pop(self.now) else {
                 break;
             };
@@ -232,6 +229,7 @@ impl<'w> Simulation<'w> {
     fn start_passes(&mut self, pool: PoolIndex) -> Result<bool, SimError> {
         let mut changed = false;
         while let Some((worker, times)) = self.pools[pool].start_pass(self.now, &mut self.recorder)? {
+            self.turn = self.turn.max((pool, worker.get()));
             let end = pass_end(pool, worker, times);
             if end.time == self.now {
                 self.on_pass_end(end)?;
@@ -317,7 +315,8 @@ impl<'w> Simulation<'w> {
 
     fn send(&mut self, pool: PoolIndex, request: RequestId) -> Result<(), SimError> {
         let incoming = self.incoming(pool, request);
-        match self.pools[pool].route(self.now, incoming, &mut self.recorder) {
+        let moment = self.moment(pool);
+        match self.pools[pool].route(moment, incoming, &mut self.recorder) {
             Some(worker_id) => self.dispatch(pool, request, worker_id),
             None => Ok(()),
         }
@@ -332,10 +331,16 @@ impl<'w> Simulation<'w> {
             self.recorder.sent_to_decode(request, worker_id);
         }
         let incoming = self.incoming(pool, request);
-        let Some(times) = self.pools[pool].enqueue(self.now, worker_id, incoming)? else {
+        self.pools[pool].enqueue(worker_id, incoming)?;
+        self.cut_run(pool, worker_id)
+    }
+
+    /// Ends a run of a worker, if it is in one, after the step that is under way.
+    fn cut_run(&mut self, pool: PoolIndex, worker_id: WorkerId) -> Result<(), SimError> {
+        let moment = self.moment(pool);
+        let Some(times) = self.pools[pool].cut_run(moment, worker_id) else {
             return Ok(());
         };
-        // The request ends a run. If one of its steps ends right now, the request joins the next one.
         let end = pass_end(pool, worker_id, times);
         if end.time == self.now {
             self.events.drop_pass_end(pool, worker_id);
@@ -344,6 +349,16 @@ impl<'w> Simulation<'w> {
             self.events.plan_pass_end(end);
             Ok(())
         }
+    }
+
+    fn moment(&self, pool: PoolIndex) -> Moment {
+        let (turn_pool, turn_worker) = self.turn;
+        let turn = match pool.cmp(&turn_pool) {
+            Ordering::Less => u32::MAX,
+            Ordering::Equal => turn_worker,
+            Ordering::Greater => 0,
+        };
+        Moment { now: self.now, turn }
     }
 
     fn incoming(&self, pool: PoolIndex, request: RequestId) -> Incoming {

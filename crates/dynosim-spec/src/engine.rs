@@ -1,5 +1,7 @@
 //! What an engine is and how it is set up, with every default filled in.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::units::BlockSize;
@@ -37,6 +39,16 @@ pub enum WorkerRole {
     Prefill,
     /// The output only; the prompt's KV arrives from a prefill worker.
     Decode,
+}
+
+impl fmt::Display for WorkerRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Aggregated => "aggregated",
+            Self::Prefill => "prefill",
+            Self::Decode => "decode",
+        })
+    }
 }
 
 /// Which running request gives way when KV blocks run out.

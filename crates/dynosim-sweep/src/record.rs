@@ -16,8 +16,8 @@ use crate::state::{Mode, State};
 pub struct Record {
     /// The state.
     pub state: State,
-    /// Number of the simulation that the figures come from, from 0 in order of first use. Records
-    /// with equal numbers are provably the same simulation.
+    /// Number of the simulation that the figures come from, from 0 in order of first use within one
+    /// search or one call. Records with equal numbers are provably the same simulation.
     pub simulation: usize,
     /// The 65 metrics of [`Report::metrics`]; empty if the run ended without a report.
     pub metrics: IndexMap<String, f64>,

@@ -2,6 +2,7 @@
 
 use dynosim_core::SimError;
 use dynosim_spec::{SpecError, WorkloadError};
+use dynosim_sweep::SweepError;
 use dynosim_timing::TimingError;
 use thiserror::Error;
 
@@ -21,4 +22,7 @@ pub enum Error {
     /// The run cannot be set up or finished.
     #[error(transparent)]
     Simulation(#[from] SimError),
+    /// The sweep cannot be made.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
 }

@@ -6,6 +6,8 @@
 mod error;
 mod run;
 mod scenario;
+mod search;
+mod summary;
 
 pub use dynosim_core as core;
 pub use dynosim_router as router;
@@ -19,3 +21,5 @@ pub use dynosim_spec::{ReplayOptimizeSpec, RunSpec};
 pub use error::Error;
 pub use run::{Run, run};
 pub use scenario::{load_scenario, timing_provider};
+pub use search::{compare, sweep, sweep_scenario};
+pub use summary::summary;

@@ -1,6 +1,8 @@
 //! One simulation, from a spec to its outcome.
 
-use dynosim_core::{Outcome, RouterFactory, Scenario, WorkerShape};
+use std::fmt;
+
+use dynosim_core::{Outcome, RouterFactory, Stepping, WorkerShape};
 use dynosim_router::{Pool, Router};
 use dynosim_spec::{RouterSettings, RunSpec, Topology, WorkerRole, Workload};
 use dynosim_timing::TimingProvider;
@@ -16,6 +18,13 @@ pub struct Run<'a> {
     workload: Option<Workload>,
     warnings: Vec<String>,
     keep_token_times: bool,
+    stepping: Stepping,
+}
+
+impl fmt::Debug for Run<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("spec", self.spec).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Run<'a> {
@@ -28,6 +37,7 @@ impl<'a> Run<'a> {
             workload: None,
             warnings: Vec::new(),
             keep_token_times: false,
+            stepping: Stepping::default(),
         }
     }
 
@@ -66,6 +76,14 @@ impl<'a> Run<'a> {
         self
     }
 
+    /// Computes decode steps in this way; the results are the same.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn stepping(mut self, stepping: Stepping) -> Self {
+        self.stepping = stepping;
+        self
+    }
+
     /// Runs the simulation.
     ///
     /// # Errors
@@ -86,15 +104,17 @@ impl<'a> Run<'a> {
             .iter()
             .map(|pool| scenario.worker_shape(pool.role, pool.tp, provider))
             .collect::<Result<Vec<WorkerShape>, _>>()?;
-        simulate(
-            spec,
-            &scenario,
-            &pools,
-            &shapes,
-            self.build_router,
-            self.keep_token_times,
-            self.warnings,
-        )
+        let mut warnings = self.warnings;
+        warnings.extend(scenario.warnings(&shapes.iter().collect::<Vec<_>>(), spec.router.mode));
+        let workers: Vec<(&WorkerShape, u32)> = shapes.iter().zip(pools.iter().map(|pool| pool.workers)).collect();
+        let prompts = scenario.prompts(pools[0].role);
+        let settings = spec.router.settings();
+        let mut simulation =
+            scenario.simulation(&workers, &prompts, &settings, spec.router_seed(), self.build_router)?;
+        if self.keep_token_times {
+            simulation = simulation.keep_token_times();
+        }
+        Ok(simulation.stepping(self.stepping).run(warnings)?)
     }
 }
 
@@ -137,36 +157,6 @@ fn pools(topology: &Topology) -> Vec<PoolShape> {
             },
         ],
     }
-}
-
-fn simulate(
-    spec: &RunSpec,
-    scenario: &Scenario,
-    pools: &[PoolShape],
-    shapes: &[WorkerShape],
-    build_router: RouterFactory<'_>,
-    keep_token_times: bool,
-    mut warnings: Vec<String>,
-) -> Result<Outcome, Error> {
-    let shapes: Vec<&WorkerShape> = shapes.iter().collect();
-    warnings.extend(scenario.warnings(&shapes, spec.router.mode));
-    let workers: Vec<(&WorkerShape, u32)> = shapes
-        .iter()
-        .zip(pools)
-        .map(|(&shape, pool)| (shape, pool.workers))
-        .collect();
-    let prompts = scenario.prompts(pools[0].role);
-    let mut simulation = scenario.simulation(
-        &workers,
-        &prompts,
-        &spec.router.settings(),
-        spec.router_seed(),
-        build_router,
-    )?;
-    if keep_token_times {
-        simulation = simulation.keep_token_times();
-    }
-    Ok(simulation.run(warnings)?)
 }
 
 fn build_router(settings: &RouterSettings, pool: Pool, seed: u64) -> Box<dyn Router> {

@@ -78,15 +78,15 @@ impl BlockPool {
         self.available_blocks() - self.cache.idle_blocks()
     }
 
+    /// Tokens for which a request holds blocks.
+    pub(crate) fn held_tokens(&self, hold: &KvHold) -> u32 {
+        hold.blocks().saturating_mul(self.block_size.tokens())
+    }
+
     /// Leading full blocks of a sequence of `tokens` tokens that are resident.
     pub(crate) fn cached_blocks(&self, path: &[SegmentId], hold: &KvHold, tokens: u32) -> u32 {
         let resident = self.cache.resident_prefix(path, &hold.prefix);
         resident.min(self.full_blocks(hold, tokens))
-    }
-
-    /// Whether a request holds blocks for its first `tokens` tokens.
-    pub(crate) fn holds(&self, hold: &KvHold, tokens: u32) -> bool {
-        hold.blocks() >= self.block_size.blocks_for(tokens)
     }
 
     /// Blocks now held by nobody that a request needs in order to hold the first `target` tokens of a

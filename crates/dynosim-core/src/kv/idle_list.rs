@@ -69,15 +69,12 @@ impl IdleList {
             deeper,
             shallower: RunId::NONE,
         };
-        let id = match self.unused.pop() {
-            Some(id) => {
-                self.runs[id.0 as usize] = run;
-                id
-            }
-            None => {
-                self.runs.push(run);
-                RunId(u32::try_from(self.runs.len() - 1).expect("fewer runs than blocks"))
-            }
+        let id = if let Some(id) = self.unused.pop() {
+            self.runs[id.0 as usize] = run;
+            id
+        } else {
+            self.runs.push(run);
+            RunId(u32::try_from(self.runs.len() - 1).expect("fewer runs than blocks"))
         };
         match self.newest.get() {
             Some(newest) => self.runs[newest].newer = id,

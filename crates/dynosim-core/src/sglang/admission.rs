@@ -54,10 +54,12 @@ pub(super) struct PrefillBatch {
 
 /// What a prefill batch may still take.
 struct Budget {
-    chunk_tokens: u32,
-    prefill_tokens: u32,
+    /// Tokens up to the size of a chunk.
+    chunk: u32,
+    /// Tokens up to the size of a batch.
+    prefill: u32,
     /// Tokens not reserved by anybody.
-    free_tokens: f64,
+    free: f64,
 }
 
 impl SglangEngine {
@@ -66,9 +68,9 @@ impl SglangEngine {
     pub(super) fn admit(&mut self, context: &mut PassContext<'_>) -> PrefillBatch {
         let config = &context.pool.config.sglang;
         let mut budget = Budget {
-            chunk_tokens: config.chunked_prefill_size,
-            prefill_tokens: config.max_prefill_tokens,
-            free_tokens: self.unreserved_tokens(context.pool),
+            chunk: config.chunked_prefill_size,
+            prefill: config.max_prefill_tokens,
+            free: self.unreserved_tokens(context.pool),
         };
         self.order_waiting(context.pool);
         let mut batch = PrefillBatch::default();
@@ -111,15 +113,15 @@ impl SglangEngine {
         let config = &pool.config.sglang;
         let extend = sequence.length() - sequence.materialised;
         let wanted = f64::from(extend) + f64::from(sequence.reserve(config.clip_max_new_tokens));
-        if wanted >= budget.free_tokens && !alone {
+        if wanted >= budget.free && !alone {
             return None;
         }
         let tokens = if extend <= config.chunked_prefill_size {
-            let fits = extend <= budget.chunk_tokens && (alone || extend <= budget.prefill_tokens);
+            let fits = extend <= budget.chunk && (alone || extend <= budget.prefill);
             fits.then_some(extend)?
         } else {
             let page_tokens = pool.config.block_size.tokens();
-            let whole_pages = budget.chunk_tokens / page_tokens * page_tokens;
+            let whole_pages = budget.chunk / page_tokens * page_tokens;
             (whole_pages > 0).then_some(whole_pages.min(extend))?
         };
         let path = pool.prompts.path(sequence.request);
@@ -157,12 +159,12 @@ impl SglangEngine {
         batch.seqs += 1;
         batch.tokens += u64::from(end);
         batch.prefix_tokens += u64::from(prefix);
-        budget.chunk_tokens = budget.chunk_tokens.saturating_sub(tokens);
-        budget.prefill_tokens = budget.prefill_tokens.saturating_sub(tokens);
+        budget.chunk = budget.chunk.saturating_sub(tokens);
+        budget.prefill = budget.prefill.saturating_sub(tokens);
         let truncated = end < sequence.length();
         let clip = context.pool.config.sglang.clip_max_new_tokens;
         let reserve = if truncated { 0 } else { sequence.reserve(clip) };
-        budget.free_tokens -= f64::from(end - prefix) + f64::from(reserve);
+        budget.free -= f64::from(end - prefix) + f64::from(reserve);
     }
 
     /// Tokens of a request that are in the cache; none once it has computed a chunk of its own.

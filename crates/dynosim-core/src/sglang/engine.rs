@@ -9,7 +9,7 @@ use super::admission::{PrefillBatch, ReserveRatio};
 use super::page_pool::PagePool;
 use super::sequence::Sequence;
 use crate::decode_pages::DecodePages;
-use crate::engine::{Engine, Incoming, PassContext, PassTimes, PoolSetup, Signal};
+use crate::engine::{Boundary, Engine, Incoming, PassContext, PassTimes, PoolSetup, Signal};
 use crate::error::SimError;
 use crate::kv::PrefixCache;
 use crate::rules::BlockTaken;
@@ -41,16 +41,6 @@ impl SglangEngine {
             running: Vec::new(),
             reserve_ratio: ReserveRatio::new(pool.config.sglang.schedule_conservativeness),
         }
-    }
-
-    fn price_prefill(&self, batch: &PrefillBatch, context: &mut PassContext<'_>) -> Result<SimDuration, SimError> {
-        if batch.seqs == 0 || context.pool.config.role == WorkerRole::Decode {
-            return Ok(SimDuration::ZERO);
-        }
-        let shape = StepShape::prefill(batch.seqs, batch.tokens, batch.prefix_tokens);
-        let time = context.pool.prefill_time(&shape)?;
-        context.recorder.priced(time);
-        Ok(time.total)
     }
 
     /// Prices one token for every running request.
@@ -127,6 +117,17 @@ impl SglangEngine {
     }
 }
 
+/// Prices the prompts of a batch.
+fn price_prefill(batch: &PrefillBatch, context: &mut PassContext<'_>) -> Result<SimDuration, SimError> {
+    if batch.seqs == 0 || context.pool.config.role == WorkerRole::Decode {
+        return Ok(SimDuration::ZERO);
+    }
+    let shape = StepShape::prefill(batch.seqs, batch.tokens, batch.prefix_tokens);
+    let time = context.pool.prefill_time(&shape)?;
+    context.recorder.priced(time);
+    Ok(time.total)
+}
+
 /// Whether the next token of a request needs a slot: the last one may do without.
 fn takes_slot(sequence: &Sequence, pool: &PoolSetup) -> bool {
     pool.rules.block_taken == BlockTaken::WhenEmitted || sequence.generated + 1 < sequence.output_tokens
@@ -152,7 +153,7 @@ impl Engine for SglangEngine {
 
     fn start_pass(&mut self, context: &mut PassContext<'_>) -> Result<PassTimes, SimError> {
         let batch = self.admit(context);
-        let prefill_time = self.price_prefill(&batch, context)?;
+        let prefill_time = price_prefill(&batch, context)?;
         let decode_time = self.price_decode(context)?;
         self.retract_until_all_fit(context);
         let end = context.now + prefill_time + decode_time;
@@ -167,11 +168,11 @@ impl Engine for SglangEngine {
         })
     }
 
-    fn cut_run(&mut self, _now: SimTime, _pages: &DecodePages) -> Option<PassTimes> {
+    fn cut_run(&mut self, _now: SimTime, _boundary: Boundary, _pages: &DecodePages) -> Option<PassTimes> {
         None
     }
 
-    fn settle_run(&mut self, _context: &mut PassContext<'_>) -> Option<PassTimes> {
+    fn settle_run(&mut self, _boundary: Boundary, _context: &mut PassContext<'_>) -> Option<PassTimes> {
         None
     }
 

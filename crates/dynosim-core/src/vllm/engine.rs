@@ -8,7 +8,7 @@ use dynosim_timing::StepShape;
 use super::sequence::{Sequence, SequenceKey, SequenceSlab};
 use crate::decode_pages::DecodePages;
 use crate::decode_run::DecodeRun;
-use crate::engine::{Engine, Incoming, PassContext, PassTimes, PoolSetup};
+use crate::engine::{Boundary, Engine, Incoming, PassContext, PassTimes, PoolSetup};
 use crate::error::SimError;
 use crate::kv::{BlockPool, PrefixCache};
 
@@ -131,11 +131,9 @@ impl Engine for VllmEngine {
         })
     }
 
-    fn cut_run(&mut self, now: SimTime, pages: &DecodePages) -> Option<PassTimes> {
+    fn cut_run(&mut self, now: SimTime, boundary: Boundary, pages: &DecodePages) -> Option<PassTimes> {
         let run = self.run.as_mut()?;
-        // A step that starts right now has begun.
-        let begun = u32::from(run.settled_step_start.is_none());
-        run.steps = run.steps_until(now, pages).max(begun);
+        run.steps = run.steps_started(now, boundary, pages);
         Some(PassTimes {
             last_step_start: run.last_step_start(pages),
             end: run.end(pages),
@@ -144,10 +142,10 @@ impl Engine for VllmEngine {
         })
     }
 
-    fn settle_run(&mut self, context: &mut PassContext<'_>) -> Option<PassTimes> {
+    fn settle_run(&mut self, boundary: Boundary, context: &mut PassContext<'_>) -> Option<PassTimes> {
         let run = self.run?;
         // A step that has started but not ended counts, too: its blocks are taken at its start.
-        let steps = run.steps_until(context.now, context.pages);
+        let steps = run.steps_started(context.now, boundary, context.pages);
         if steps == 0 {
             return Some(self.run_times(&run, context));
         }

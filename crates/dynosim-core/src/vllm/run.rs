@@ -4,7 +4,7 @@
 //! block whenever it begins one, and nobody joins, finishes or gives way. The step in which a
 //! request finishes is always a pass of its own.
 
-use dynosim_spec::SimTime;
+use dynosim_spec::{SimDuration, SimTime};
 use dynosim_timing::{DecodeInputs, StepShape};
 
 use super::engine::VllmEngine;
@@ -30,57 +30,67 @@ enum QueueDuringRun {
     StandsWithoutEviction,
 }
 
+/// The running requests, if all of them only wait for their next token.
+#[derive(Debug, Clone, Copy)]
+struct DecodeBatch {
+    seqs: u32,
+    /// Sum of their lengths.
+    tokens: u64,
+    /// Steps up to the one in which the first of them finishes.
+    steps_to_finish: u32,
+    /// Steps before the first one in which one of them begins a block.
+    steps_before_block: u32,
+}
+
 impl VllmEngine {
     /// The steps that can be computed at once from now on, if there are at least two.
     pub(super) fn plan_run(&mut self, context: &mut PassContext<'_>) -> Result<Option<DecodeRun>, SimError> {
         let pool = context.pool;
         let inputs = pool.timing.decode_depends_on();
-        let Ok(seqs @ 1..) = u32::try_from(self.running.len()) else {
+        if inputs == DecodeInputs::WholeStep || context.stepping == Stepping::Single {
+            return Ok(None);
+        }
+        let Some(batch) = self.decode_batch(pool) else {
             return Ok(None);
         };
-        if inputs == DecodeInputs::WholeStep || context.stepping == Stepping::Single || !self.only_decodes(pool) {
-            return Ok(None);
-        }
-        let queue = self.queue_during_run(pool);
-        if queue == QueueDuringRun::Moves {
-            return Ok(None);
-        }
-        let to_finish = self
-            .running_sequences()
-            .map(|sequence| sequence.output_tokens - sequence.generated)
-            .min();
         // The last token of a request is left to a pass of its own.
-        let mut steps = to_finish.map_or(0, |steps| steps - 1).min(LONGEST_RUN);
+        let mut steps = (batch.steps_to_finish - 1).min(LONGEST_RUN);
+        let queue = if steps < 2 {
+            QueueDuringRun::Moves
+        } else {
+            self.queue_during_run(pool)
+        };
         let room = match queue {
+            QueueDuringRun::Moves => return Ok(None),
+            QueueDuringRun::Stands => self.blocks.available_blocks(),
             QueueDuringRun::StandsWithoutEviction => self.blocks.free_blocks(),
-            QueueDuringRun::Stands | QueueDuringRun::Moves => self.blocks.available_blocks(),
         };
         if inputs == DecodeInputs::KvUsage {
-            steps = steps.min(self.steps_to_first_block(pool));
+            steps = steps.min(steps_at_equal_usage(&batch, pool));
         }
-        steps = self.steps_within(room, steps, pool);
-        if steps < 2 {
-            return Ok(None);
+        if steps > batch.steps_before_block {
+            steps = self.steps_within(room, steps, pool);
         }
-        let tokens: u64 = self
-            .running_sequences()
-            .map(|sequence| u64::from(sequence.length()))
-            .sum();
-        let mean_context = tokens / u64::from(seqs);
+        // A request may arrive where a step of no length begins, so such a step is a pass of its own.
+        let mean_context = batch.tokens / u64::from(batch.seqs);
         let pricing = if inputs == DecodeInputs::KvUsage {
-            RunPricing::Equal(pool.decode_time(&self.shape_of_batch(seqs, tokens, pool))?)
+            let step = pool.decode_time(&self.shape_of(&batch, pool))?;
+            steps = if step.total == SimDuration::ZERO { 0 } else { steps };
+            RunPricing::Equal(step)
         } else {
-            context.pages.fill(pool, seqs, mean_context, steps)?;
+            context.pages.fill(pool, batch.seqs, mean_context, steps)?;
+            steps = context.pages.steps_with_time(batch.seqs, mean_context, steps);
             RunPricing::ByContext
         };
-        Ok(Some(DecodeRun {
+        let run = DecodeRun {
             start: context.now,
             steps,
-            seqs,
+            seqs: batch.seqs,
             context: mean_context,
             pricing,
             settled_step_start: None,
-        }))
+        };
+        Ok((steps >= 2).then_some(run))
     }
 
     /// Lets the first `steps` steps of a run happen.
@@ -94,9 +104,11 @@ impl VllmEngine {
         if context.recorder.keeps_token_times() {
             self.keep_token_times(run, steps, context);
         }
-        for &key in &self.running {
+        for index in 0..self.running.len() {
+            let key = self.running[index];
+            let last_block = self.length_at_last_block(&self.sequences[key], steps, pool);
             let sequence = &mut self.sequences[key];
-            if let Some(length) = length_at_last_block(sequence, steps, pool) {
+            if let Some(length) = last_block {
                 let path = pool.prompts.path(sequence.request);
                 let reached = self.blocks.extend(path, &mut sequence.hold, length, length);
                 debug_assert_eq!(reached, length, "a run stays within the blocks that there are");
@@ -124,27 +136,25 @@ impl VllmEngine {
         (steps < run.steps).then(|| run.step_end(steps, context.pages))
     }
 
-    /// Whether every running request only waits for its next token, and the budget pays for all.
-    fn only_decodes(&self, pool: &PoolSetup) -> bool {
-        let budget = pool
-            .config
-            .max_num_batched_tokens
-            .map_or(usize::MAX, |tokens| tokens as usize);
-        self.running.len() <= budget
-            && self.running_sequences().all(|sequence| {
-                sequence.computed >= sequence.input_tokens
-                    && sequence.computed + 1 == sequence.length()
-                    && self.has_block_to_compute_in(sequence, pool)
-            })
-    }
-
-    /// Whether the next step finds the block that it expects. Where blocks are taken on emission it
-    /// is there, unless the request is just being recomputed after a preemption.
-    fn has_block_to_compute_in(&self, sequence: &Sequence, pool: &PoolSetup) -> bool {
-        match pool.rules.block_taken {
-            BlockTaken::WhenScheduled => true,
-            BlockTaken::WhenEmitted => self.blocks.holds(&sequence.hold, sequence.length()),
+    fn decode_batch(&self, pool: &PoolSetup) -> Option<DecodeBatch> {
+        let seqs = u32::try_from(self.running.len()).ok().filter(|&seqs| seqs > 0)?;
+        if pool.config.max_num_batched_tokens.is_some_and(|budget| seqs > budget) {
+            return None;
         }
+        let mut batch = DecodeBatch {
+            seqs,
+            tokens: 0,
+            steps_to_finish: u32::MAX,
+            steps_before_block: u32::MAX,
+        };
+        for sequence in self.running_sequences() {
+            let only_decodes = sequence.computed >= sequence.input_tokens && sequence.computed + 1 == sequence.length();
+            let steps_before_block = self.steps_before_block(sequence, pool).filter(|_| only_decodes)?;
+            batch.tokens += u64::from(sequence.length());
+            batch.steps_to_finish = batch.steps_to_finish.min(sequence.output_tokens - sequence.generated);
+            batch.steps_before_block = batch.steps_before_block.min(steps_before_block);
+        }
+        Some(batch)
     }
 
     fn queue_during_run(&self, pool: &PoolSetup) -> QueueDuringRun {
@@ -176,7 +186,7 @@ impl VllmEngine {
     fn steps_within(&self, room: u64, most: u32, pool: &PoolSetup) -> u32 {
         let begun_in = |steps: u32| -> u64 {
             self.running_sequences()
-                .map(|sequence| u64::from(blocks_begun(sequence, steps, pool)))
+                .map(|sequence| u64::from(self.blocks_begun(sequence, steps, pool)))
                 .sum()
         };
         if begun_in(most) <= room {
@@ -194,23 +204,36 @@ impl VllmEngine {
         fits
     }
 
-    /// Steps up to the first one after which more blocks are active than before.
-    fn steps_to_first_block(&self, pool: &PoolSetup) -> u32 {
-        let steps = self
-            .running_sequences()
-            .map(|sequence| steps_before_block(sequence, pool))
-            .min()
-            .unwrap_or(0);
-        match pool.rules.block_taken {
-            // The step that takes a block is priced with it, so it must begin a run.
-            BlockTaken::WhenScheduled => steps,
-            // The step that emits into a new block is priced without it.
-            BlockTaken::WhenEmitted => steps + 1,
+    /// Steps that a sequence makes before the first one in which it begins a block; `None` if it
+    /// lacks a block even for the tokens that it has.
+    fn steps_before_block(&self, sequence: &Sequence, pool: &PoolSetup) -> Option<u32> {
+        let tokens = match pool.rules.block_taken {
+            // The step computes the last token of the sequence.
+            BlockTaken::WhenScheduled => sequence.length() - 1,
+            // The step emits the token after it.
+            BlockTaken::WhenEmitted => sequence.length(),
+        };
+        self.blocks.held_tokens(&sequence.hold).checked_sub(tokens)
+    }
+
+    /// Blocks that a sequence begins in the next `steps` steps.
+    fn blocks_begun(&self, sequence: &Sequence, steps: u32, pool: &PoolSetup) -> u32 {
+        match self.steps_before_block(sequence, pool) {
+            Some(before) if steps > before => (steps - 1 - before) / pool.config.block_size.tokens() + 1,
+            _ => 0,
         }
     }
 
-    fn shape_of_batch(&self, seqs: u32, tokens: u64, pool: &PoolSetup) -> StepShape {
-        let mut shape = StepShape::decode(seqs, tokens);
+    /// Length that a sequence has with the first token of the last block it begins in `steps`
+    /// steps; `None` if it begins none.
+    fn length_at_last_block(&self, sequence: &Sequence, steps: u32, pool: &PoolSetup) -> Option<u32> {
+        let blocks = self.blocks_begun(sequence, steps, pool);
+        let held_tokens = self.blocks.held_tokens(&sequence.hold);
+        (blocks > 0).then(|| held_tokens + (blocks - 1) * pool.config.block_size.tokens() + 1)
+    }
+
+    fn shape_of(&self, batch: &DecodeBatch, pool: &PoolSetup) -> StepShape {
+        let mut shape = StepShape::decode(batch.seqs, batch.tokens);
         shape.active_kv_tokens = self.blocks.active_blocks() * u64::from(pool.config.block_size.tokens());
         shape.total_kv_tokens = pool.kv_tokens();
         shape
@@ -230,35 +253,12 @@ impl VllmEngine {
     }
 }
 
-/// Steps that a sequence makes before the first one in which it begins a block.
-fn steps_before_block(sequence: &Sequence, pool: &PoolSetup) -> u32 {
-    let block_tokens = pool.config.block_size.tokens();
-    let tokens = match pool.rules.block_taken {
-        // The step computes the last token of the sequence.
-        BlockTaken::WhenScheduled => sequence.length() - 1,
-        // The step emits the token after it.
-        BlockTaken::WhenEmitted => sequence.length(),
-    };
-    (block_tokens - tokens % block_tokens) % block_tokens
-}
-
-/// Blocks that a sequence begins in the next `steps` steps.
-fn blocks_begun(sequence: &Sequence, steps: u32, pool: &PoolSetup) -> u32 {
-    let before = steps_before_block(sequence, pool);
-    if steps > before {
-        (steps - 1 - before) / pool.config.block_size.tokens() + 1
-    } else {
-        0
+/// Steps that are priced with the blocks that are active now.
+fn steps_at_equal_usage(batch: &DecodeBatch, pool: &PoolSetup) -> u32 {
+    match pool.rules.block_taken {
+        // The step that takes a block is priced with it, so it must begin a run.
+        BlockTaken::WhenScheduled => batch.steps_before_block,
+        // The step that emits into a new block is priced without it.
+        BlockTaken::WhenEmitted => batch.steps_before_block.saturating_add(1),
     }
-}
-
-/// Length that a sequence has with the first token of the last block it begins in `steps` steps;
-/// `None` if it begins none.
-fn length_at_last_block(sequence: &Sequence, steps: u32, pool: &PoolSetup) -> Option<u32> {
-    let more_blocks = blocks_begun(sequence, steps, pool).checked_sub(1)?;
-    let step = steps_before_block(sequence, pool) + more_blocks * pool.config.block_size.tokens();
-    Some(match pool.rules.block_taken {
-        BlockTaken::WhenScheduled => sequence.length() + step,
-        BlockTaken::WhenEmitted => sequence.length() + step + 1,
-    })
 }

@@ -25,6 +25,8 @@ fn check_equivalence(spec: &ReplayOptimizeSpec, topology: Topology, expected_sim
         assert_eq!(&renumbered, plain, "{}", plain.state);
     }
     assert_eq!(plain.last().map(|record| record.simulation), Some(states.len() - 1));
+    let differs = plain.iter().any(|record| record.metrics != plain[0].metrics);
+    assert!(differs, "routing matters to this load");
     let simulations = collapsed.iter().map(|record| record.simulation + 1).max();
     assert_eq!(simulations, Some(expected_simulations));
 }

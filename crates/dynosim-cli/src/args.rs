@@ -1,0 +1,198 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use dynosim::spec::Backend;
+
+const EXAMPLES: &str = "\
+Examples:
+  dynosim run deployment.json                      one simulation, its metrics as a table
+  dynosim run deployment.json --report out.json    the whole report
+  dynosim sweep budget.json --out results          search deployments within a GPU budget
+  dynosim timing prefill points.csv                price prefill steps
+  dynosim models                                   models known by name
+
+Exit status: 0 on success, 1 if a simulation fails or output cannot be written,
+2 if arguments, specs, traces or tables cannot be used.";
+
+/// Simulates LLM-serving deployments: how does one do, and which should I run?
+#[derive(Debug, Parser)]
+#[command(name = "dynosim", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Simulate one deployment
+    Run(RunArgs),
+    /// Search for the best deployment within a GPU budget
+    Sweep(SweepArgs),
+    /// Price steps, or estimate KV capacities, for the rows of a CSV file
+    Timing(TimingArgs),
+    /// List the models that are known by name
+    Models,
+    /// List the GPU systems that are known
+    Systems,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  dynosim run deployment.json
+  dynosim run deployment.json --report report.json --requests requests.csv
+  generate-spec | dynosim run - --report -";
+
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// The simulation: a `RunSpec` as JSON; `-` reads standard input
+    pub(crate) spec: PathBuf,
+    /// Write the whole report as JSON instead of printing a table; `-` is standard output
+    #[arg(long, value_name = "OUT.json")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write one line per request
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) requests: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tables: PerfdataArg,
+}
+
+const SWEEP_EXAMPLES: &str = "\
+Prints the best state, a table of the ten best, and what candidates were made of. If no state is
+feasible, it says by how much the closest ones miss their bounds; that is an answer, too, and the
+exit status is 0.
+
+With --out, DIR holds evaluated.csv (every visited state), feasible.csv (best first) and
+result.json, which depend neither on the host nor on --max-parallel-evals. With --mode compare,
+DIR/agg and DIR/disagg hold these, and DIR/result.json says which mode is chosen.
+
+Examples:
+  dynosim sweep budget.json
+  dynosim sweep budget.json --mode compare --out results
+  dynosim sweep budget.json --max-parallel-evals 2";
+
+#[derive(Debug, Args)]
+#[command(after_help = SWEEP_EXAMPLES)]
+pub(crate) struct SweepArgs {
+    /// The sweep: a `ReplayOptimizeSpec` as JSON; `-` reads standard input
+    pub(crate) spec: PathBuf,
+    /// Kinds of deployments to search
+    #[arg(long, value_enum, default_value_t = ModeArg::Disagg)]
+    pub(crate) mode: ModeArg,
+    /// Write the results into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Simulations to run at the same time, instead of maxParallelEvals of the spec
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_parallel_evals: Option<u32>,
+    #[command(flatten)]
+    pub(crate) tables: PerfdataArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeArg {
+    /// Prompts and outputs are computed by separate pools
+    Disagg,
+    /// Every worker computes both
+    Agg,
+    /// Both kinds, and the better of their best states
+    Compare,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PerfdataArg {
+    /// Use the tables of this folder instead of the built-in ones; laid out as
+    /// <system>/<engine>_<version>/<table>.json
+    #[arg(long, value_name = "DIR")]
+    pub(crate) perfdata: Option<PathBuf>,
+}
+
+const TIMING_HELP: &str = "\
+Columns of POINTS.csv, in any order; further ones are passed through:
+  prefill   model, tp, batch, isl, prefix      isl is the whole prompt, prefix its cached part
+  decode    model, tp, batch, isl, osl         the time of all steps after the first token
+  capacity  model, tp, block_size              blocks per worker
+Where a row has a value in `backend`, `backend_version`, `system`, `memory_fraction` or
+`max_num_batched_tokens` (the last two matter for capacity), it wins over the options.
+
+The output has all columns of the input and `predicted`: milliseconds, blocks, or ERR where there
+is no answer. The reasons go to standard error, each once.
+
+Examples:
+  dynosim timing prefill points.csv
+  dynosim timing decode points.csv --backend sglang --out predicted.csv
+  dynosim timing capacity shapes.csv --system h200_sxm";
+
+#[derive(Debug, Args)]
+#[command(after_help = TIMING_HELP)]
+pub(crate) struct TimingArgs {
+    /// What to predict
+    pub(crate) quantity: Quantity,
+    /// The points; `-` reads standard input
+    #[arg(value_name = "POINTS.csv")]
+    pub(crate) points: PathBuf,
+    /// Serving engine
+    #[arg(long, value_enum, default_value_t = BackendArg::Vllm)]
+    pub(crate) backend: BackendArg,
+    /// Engine version whose tables are meant [default: 0.14.0 for vllm, 0.5.6.post2 for sglang]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) engine_version: Option<String>,
+    /// GPU system; see `dynosim systems`
+    #[arg(long, default_value = "h200_sxm")]
+    pub(crate) system: String,
+    /// Where step times come from
+    #[arg(long, value_enum, default_value_t = ProviderArg::Table)]
+    pub(crate) provider: ProviderArg,
+    /// Write here instead of standard output
+    #[arg(long, value_name = "OUT.csv")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tables: PerfdataArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Quantity {
+    /// Milliseconds to compute prompts
+    Prefill,
+    /// Milliseconds to generate tokens
+    Decode,
+    /// KV blocks that fit
+    Capacity,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProviderArg {
+    /// Measured kernel tables
+    Table,
+    /// Peak rates of the GPU, for any system
+    Roofline,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BackendArg {
+    Vllm,
+    Sglang,
+}
+
+impl From<BackendArg> for Backend {
+    fn from(arg: BackendArg) -> Self {
+        match arg {
+            BackendArg::Vllm => Self::Vllm,
+            BackendArg::Sglang => Self::Sglang,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

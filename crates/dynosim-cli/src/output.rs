@@ -1,0 +1,59 @@
+//! Everything that is printed or written.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+use crate::error::CliError;
+
+/// Prints a result.
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    let mut stdout = io::stdout().lock();
+    let printed = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    printed.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => CliError::OutputClosed,
+        _ => CliError::Failure(format!("cannot write to standard output: {error}")),
+    })
+}
+
+/// Prints a line beside the result: to standard error, whether or not anybody reads it.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Prints warnings.
+pub(crate) fn warn(warnings: &[String]) {
+    for warning in warnings {
+        note(&format!("warning: {warning}"));
+    }
+}
+
+/// Whether a path stands for standard input or output.
+pub(crate) fn is_standard_stream(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Writes a result to a file, or prints it if the file is `-`. Missing folders are made.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    if is_standard_stream(path) {
+        return print(text);
+    }
+    if let Some(folder) = path.parent() {
+        make_folder(folder)?;
+    }
+    fs::write(path, text).map_err(|error| cannot_write(path, &error))
+}
+
+/// Makes a folder that is to hold results.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), CliError> {
+    // The parent of a plain file name is the empty path, which is the working directory.
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(folder)
+        .map_err(|error| CliError::Failure(format!("cannot make the folder {}: {error}", folder.display())))
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> CliError {
+    CliError::Failure(format!("cannot write {}: {error}", path.display()))
+}

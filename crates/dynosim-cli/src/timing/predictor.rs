@@ -1,0 +1,218 @@
+//! Answers single questions about steps and capacities.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dynosim::Error;
+use dynosim::spec::{Backend, Deployment, EngineArgs, GpuSpec, ModelSpec, WorkerRole};
+use dynosim::timing::{RooflineModel, RooflineTiming, TableModel, TableTiming, TimingError, estimate_kv_tokens};
+
+use super::points::Point;
+use crate::args::{ProviderArg, TimingArgs};
+use crate::error::{CliError, chain};
+
+/// What a point says about its workers.
+#[derive(Debug)]
+pub(super) struct Shape {
+    model: String,
+    tp: u32,
+    backend: Option<Backend>,
+    engine_version: Option<String>,
+    system: Option<String>,
+    memory_fraction: Option<f64>,
+    max_num_batched_tokens: Option<u32>,
+}
+
+/// Why a question has no answer.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// It is about this point only.
+    Point(String),
+    /// It would be the same for every point.
+    All(CliError),
+}
+
+/// A model bound to its step times.
+#[derive(Debug)]
+enum Bound {
+    Table(Arc<TableModel>),
+    Roofline(Arc<RooflineModel>),
+}
+
+/// Everything that tells bound models apart: model, tp, backend, engine version, system.
+type Key = (String, u32, &'static str, Option<String>, String);
+
+/// Answers questions, keeping what was prepared for the ones before.
+#[derive(Debug)]
+pub(super) struct Predictor<'a> {
+    args: &'a TimingArgs,
+    tables: BTreeMap<Option<String>, TableTiming>,
+    bound: BTreeMap<Key, Result<Bound, String>>,
+}
+
+impl Shape {
+    /// Reads it from a row.
+    pub(super) fn of(point: Point<'_>) -> Result<Self, CliError> {
+        let backend = match point.text("backend") {
+            None => None,
+            Some("vllm") => Some(Backend::Vllm),
+            Some("sglang") => Some(Backend::Sglang),
+            Some(other) => {
+                return Err(point.mistake("backend", &format!("is `{other}`; it must be vllm or sglang")));
+            }
+        };
+        Ok(Self {
+            model: point.required_text("model")?.to_owned(),
+            tp: point.count("tp")?,
+            backend,
+            engine_version: point.text("backend_version").map(str::to_owned),
+            system: point.text("system").map(str::to_owned),
+            memory_fraction: point.optional_share("memory_fraction")?,
+            max_num_batched_tokens: point.optional_count("max_num_batched_tokens")?,
+        })
+    }
+}
+
+impl<'a> Predictor<'a> {
+    /// Fills in from the command line what points leave open.
+    pub(super) fn new(args: &'a TimingArgs) -> Self {
+        Self {
+            args,
+            tables: BTreeMap::new(),
+            bound: BTreeMap::new(),
+        }
+    }
+
+    /// Milliseconds to compute `new_tokens` of each of `batch` prompts behind a cached `prefix`.
+    pub(super) fn prefill_ms(
+        &mut self,
+        shape: &Shape,
+        batch: u32,
+        new_tokens: u64,
+        prefix: u64,
+    ) -> Result<f64, Refusal> {
+        match self.bound(shape)? {
+            Bound::Table(model) => model
+                .prefill_ms(batch, new_tokens, prefix)
+                .map_err(|error| Refusal::point(&error)),
+            Bound::Roofline(model) => Ok(model.prefill_ms(batch, new_tokens, prefix)),
+        }
+    }
+
+    /// Milliseconds to generate all of `osl` tokens but the first.
+    pub(super) fn decode_ms(&mut self, shape: &Shape, batch: u32, context: u64, osl: u32) -> Result<f64, Refusal> {
+        match self.bound(shape)? {
+            Bound::Table(model) => model
+                .decode_ms(batch, context, osl)
+                .map_err(|error| Refusal::point(&error)),
+            Bound::Roofline(model) => Ok(model.decode_ms(batch, context, osl)),
+        }
+    }
+
+    /// Tokens of KV cache that fit.
+    pub(super) fn kv_tokens(&self, shape: &Shape) -> Result<u64, Refusal> {
+        let deployment = self.deployment(shape).map_err(Refusal::Point)?;
+        estimate_kv_tokens(&deployment).map_err(|error| Refusal::point(&error))
+    }
+
+    fn bound(&mut self, shape: &Shape) -> Result<&Bound, Refusal> {
+        let backend = self.backend(shape);
+        let version = shape.engine_version.as_ref().or(self.args.engine_version.as_ref());
+        let key: Key = (
+            shape.model.clone(),
+            shape.tp,
+            match backend {
+                Backend::Vllm => "vllm",
+                Backend::Sglang => "sglang",
+            },
+            version.cloned(),
+            self.system(shape).to_owned(),
+        );
+        if !self.bound.contains_key(&key) {
+            let bound = match self.bind(shape, version.cloned()) {
+                Ok(bound) => Ok(bound),
+                Err(Refusal::Point(reason)) => Err(reason),
+                Err(all) => return Err(all),
+            };
+            self.bound.insert(key.clone(), bound);
+        }
+        match &self.bound[&key] {
+            Ok(bound) => Ok(bound),
+            Err(reason) => Err(Refusal::Point(reason.clone())),
+        }
+    }
+
+    fn bind(&mut self, shape: &Shape, version: Option<String>) -> Result<Bound, Refusal> {
+        let deployment = self.deployment(shape).map_err(Refusal::Point)?;
+        if self.args.provider == ProviderArg::Roofline {
+            let model = RooflineTiming
+                .bind_roofline(&deployment)
+                .map_err(|error| Refusal::point(&error))?;
+            return Ok(Bound::Roofline(model));
+        }
+        let perfdata = &self.args.tables.perfdata;
+        let tables = self.tables.entry(version.clone()).or_insert_with(|| {
+            let tables = TableTiming::new(version);
+            match perfdata {
+                Some(folder) => tables.with_perfdata(folder),
+                None => tables,
+            }
+        });
+        tables
+            .bind_table(&deployment)
+            .map(Bound::Table)
+            .map_err(|error| refusal(error, shape))
+    }
+
+    fn deployment(&self, shape: &Shape) -> Result<Deployment, String> {
+        let model = ModelSpec::find(&shape.model).map_err(|error| chain(&error))?;
+        let gpu = GpuSpec::find(self.system(shape)).map_err(|error| chain(&error))?;
+        let engine = EngineArgs {
+            gpu_memory_utilization: shape.memory_fraction,
+            mem_fraction_static: shape.memory_fraction,
+            max_num_batched_tokens: shape.max_num_batched_tokens.map(Into::into),
+            ..EngineArgs::default()
+        };
+        Ok(Deployment {
+            model_name: shape.model.clone(),
+            model: Some(Arc::new(model)),
+            gpu: Arc::new(gpu),
+            tp: shape.tp,
+            engine: engine.resolve(self.backend(shape), WorkerRole::Aggregated),
+        })
+    }
+
+    fn backend(&self, shape: &Shape) -> Backend {
+        shape.backend.unwrap_or_else(|| self.args.backend.into())
+    }
+
+    fn system<'s>(&'s self, shape: &'s Shape) -> &'s str {
+        shape.system.as_deref().unwrap_or(&self.args.system)
+    }
+}
+
+impl Refusal {
+    fn point(error: &TimingError) -> Self {
+        Self::Point(chain(error))
+    }
+}
+
+/// Tables that do not exist or cannot be read are nothing that another point could change, unless the
+/// point itself asked for them.
+fn refusal(error: TimingError, shape: &Shape) -> Refusal {
+    let all = match &error {
+        TimingError::UnknownSystem { .. } => shape.system.is_none() && shape.backend.is_none(),
+        TimingError::UnknownEngineVersion { .. } => shape.engine_version.is_none(),
+        TimingError::Unreadable { .. }
+        | TimingError::MissingTable { .. }
+        | TimingError::LfsPointer { .. }
+        | TimingError::MalformedTable { .. }
+        | TimingError::InvalidTable { .. } => true,
+        _ => false,
+    };
+    if all {
+        Refusal::All(Error::from(error).into())
+    } else {
+        Refusal::point(&error)
+    }
+}

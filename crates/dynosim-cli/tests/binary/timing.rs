@@ -1,0 +1,171 @@
+//! `dynosim timing`.
+
+use std::process::{Command, Stdio};
+
+use crate::command::{Folder, dynosim, dynosim_with_input, golden};
+
+/// Rows of a CSV file as cells; the header first.
+fn rows(csv: &str) -> Vec<Vec<&str>> {
+    csv.lines().map(|line| line.split(',').collect()).collect()
+}
+
+#[track_caller]
+fn check(quantity: &str, options: &[&str], input: &str, expected: &str) {
+    let args = [&["timing", quantity, "-"], options].concat();
+    assert_eq!(dynosim_with_input(&args, input).succeeds().stdout, expected);
+}
+
+#[track_caller]
+fn check_golden(quantity: &str, file: &str, backend: &str) {
+    let path = golden("timing").join(file);
+    let path = path.to_str().expect("a plain path");
+    let output = dynosim(&["timing", quantity, path, "--backend", backend])
+        .succeeds()
+        .stdout;
+    let rows = rows(&output);
+    let column = |name: &str| rows[0].iter().position(|header| *header == name).expect("the column");
+    let (expected, predicted) = (column("ms"), column("predicted"));
+    assert_eq!(predicted, rows[0].len() - 1);
+    assert!(rows.len() > 200);
+    for row in &rows[1..] {
+        let number = |index: usize| row[index].parse::<f64>().expect("a number");
+        let (expected, predicted) = (number(expected), number(predicted));
+        assert!(
+            (predicted - expected).abs() <= 1e-9 + 1e-6 * expected,
+            "{file}: {row:?}"
+        );
+    }
+}
+
+#[test]
+fn step_times_of_the_reference_agree() {
+    check_golden("prefill", "prefill.csv", "vllm");
+    check_golden("prefill", "prefill_sglang_0.5.6.post2.csv", "sglang");
+    check_golden("decode", "decode.csv", "vllm");
+    check_golden("decode", "decode_sglang_0.5.6.post2.csv", "sglang");
+}
+
+#[test]
+fn capacities_of_the_reference_agree() {
+    let path = golden("timing/capacity.csv");
+    let ran = dynosim(&["timing", "capacity", path.to_str().expect("a plain path")]).exits(0, "no room for KV cache");
+    for row in &rows(&ran.stdout)[1..] {
+        let (expected, predicted) = (row[3], row[row.len() - 1]);
+        let expected = if expected.starts_with("ERR") { "ERR" } else { expected };
+        assert_eq!(predicted, expected, "{row:?}");
+    }
+    assert_eq!(ran.stderr.lines().count(), 2, "each reason once: {}", ran.stderr);
+}
+
+#[test]
+fn columns_are_kept_and_win_over_options() {
+    check(
+        "capacity",
+        &["--backend", "sglang"],
+        "note,block_size,tp,model,backend,max_num_batched_tokens\n\
+         \"a, b\",512,1,Qwen/Qwen3-32B,vllm,8192\n\
+         c,512.0,1,Qwen/Qwen3-32B,,\n",
+        "note,block_size,tp,model,backend,max_num_batched_tokens,predicted\n\
+         \"a, b\",512,1,Qwen/Qwen3-32B,vllm,8192,488\n\
+         c,512.0,1,Qwen/Qwen3-32B,,,454\n",
+    );
+}
+
+#[test]
+fn points_without_an_answer_do_not_stop_the_others() {
+    let points =
+        "model,tp,batch,isl,osl\nno/such,1,1,10,1\nQwen/Qwen3-8B,1,1,10,1\nno/such,2,1,10,1\nQwen/Qwen3-8B,3,1,10,1\n";
+    let ran = dynosim_with_input(&["timing", "decode", "-"], points).exits(0, "unknown model `no/such`");
+    let predicted: Vec<&str> = rows(&ran.stdout).iter().map(|row| row[5]).collect();
+    assert_eq!(predicted, ["predicted", "ERR", "0", "ERR", "ERR"]);
+    assert_eq!(ran.stderr.lines().count(), 2, "each reason once: {}", ran.stderr);
+}
+
+#[test]
+fn a_file_is_written() {
+    let folder = Folder::new();
+    let points = folder.write("points.csv", "model,tp,batch,isl,prefix\nQwen/Qwen3-8B,1,1,512,0\n");
+    let out = folder.path("new/out.csv");
+    assert_eq!(
+        dynosim(&["timing", "prefill", &points, "--out", &out])
+            .succeeds()
+            .stdout,
+        ""
+    );
+    assert_eq!(folder.read("new/out.csv").lines().count(), 2);
+}
+
+#[test]
+fn any_system_has_a_roofline() {
+    let points = "model,tp,batch,isl,prefix\nQwen/Qwen3-8B,1,1,512,0\n";
+    let args = ["timing", "prefill", "-", "--system", "a100_sxm"];
+    dynosim_with_input(&args, points).exits(2, "provider `roofline`");
+    let ran = dynosim_with_input(&[&args[..], &["--provider", "roofline"]].concat(), points).succeeds();
+    assert!(
+        rows(&ran.stdout)[1][5].parse::<f64>().is_ok_and(|ms| ms > 1.0),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn mistakes_in_points_say_where_they_are() {
+    for (quantity, points, message) in [
+        ("prefill", "model,tp,batch,isl\n", "line 1: no column prefix"),
+        ("prefill", "", "line 1: no column model, tp"),
+        (
+            "decode",
+            "model,tp,batch,isl,osl\nm,1,0,5,5\n",
+            "line 2, column 3 (batch): is `0`",
+        ),
+        (
+            "decode",
+            "model,tp,batch,isl,osl\nm,1,1,5,5\n\nm,x,1,5,5\n",
+            "line 4, column 2 (tp): is `x`",
+        ),
+        (
+            "prefill",
+            "model,tp,batch,isl,prefix\nm,1,1,5,6\n",
+            "column 5 (prefix): is more than the isl of 5",
+        ),
+        ("prefill", "model,tp,batch,isl,prefix\nm,1,1,5\n", "line: 2"),
+        (
+            "prefill",
+            "model,tp,batch,isl,prefix\n,1,1,5,0\n",
+            "column 1 (model): is empty",
+        ),
+        (
+            "capacity",
+            "model,tp,block_size,memory_fraction\nm,1,1,2\n",
+            "column 4 (memory_fraction): is `2`",
+        ),
+        (
+            "capacity",
+            "model,tp,block_size,backend\nm,1,1,trt\n",
+            "column 4 (backend): is `trt`",
+        ),
+        (
+            "capacity",
+            "model,tp,block_size,predicted\nm,1,1,2\n",
+            "has a column predicted already",
+        ),
+    ] {
+        dynosim_with_input(&["timing", quantity, "-"], points).exits(2, message);
+    }
+}
+
+#[test]
+fn a_closed_output_is_no_mistake() {
+    let points = golden("timing/prefill.csv");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_dynosim"))
+        .args(["timing", "prefill"])
+        .arg(points)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}

@@ -1,0 +1,71 @@
+//! Sweeps, from a spec to their results.
+
+use dynosim_core::Scenario;
+use dynosim_spec::{ReplayOptimizeSpec, WorkerRole};
+use dynosim_sweep::{Comparison, Mode, OptimizationResult, Sweep};
+
+use crate::error::Error;
+use crate::scenario::{load_scenario, timing_provider};
+
+/// Searches deployments of one kind, with everything built in.
+///
+/// # Errors
+/// If the spec is not valid, something it names does not exist or cannot be read, or no deployment
+/// fits the budget.
+///
+/// ```
+/// use dynosim::spec::ReplayOptimizeSpec;
+/// use dynosim::sweep::Mode;
+///
+/// let spec = ReplayOptimizeSpec::from_json(
+///     r#"{
+///         "engine": { "model": "Qwen/Qwen3-32B", "backend": "vllm" },
+///         "hardware": { "system": "h200_sxm", "totalGpus": 4 },
+///         "workload": { "isl": 2000, "osl": 20, "requestCount": 40, "concurrency": 8 },
+///         "sla": { "ttft": 1000 }
+///     }"#,
+/// )?
+/// .value;
+/// let result = dynosim::sweep(&spec, Mode::Disagg)?;
+/// println!("{}", dynosim::summary(&result, 10));
+/// # assert!(result.best_feasible.is_some());
+/// # Ok::<(), dynosim::Error>(())
+/// ```
+pub fn sweep(spec: &ReplayOptimizeSpec, mode: Mode) -> Result<OptimizationResult, Error> {
+    let provider = timing_provider(&spec.timing, None);
+    let sweep = Sweep::new(spec, sweep_scenario(spec, &[mode])?, provider.as_ref())?;
+    Ok(match mode {
+        Mode::Agg => sweep.optimize_dense_agg(),
+        Mode::Disagg => sweep.optimize_dense_disagg(),
+    }?)
+}
+
+/// Searches both kinds of deployments and chooses between their best states, with everything built in.
+///
+/// # Errors
+/// As [`sweep()`], if that holds for both kinds.
+pub fn compare(spec: &ReplayOptimizeSpec) -> Result<Comparison, Error> {
+    let provider = timing_provider(&spec.timing, None);
+    let scenario = sweep_scenario(spec, &[Mode::Agg, Mode::Disagg])?;
+    Ok(Sweep::new(spec, scenario, provider.as_ref())?.compare_agg_and_disagg()?)
+}
+
+/// Looks up what a sweep over deployments of these kinds needs: the model, the GPU and the requests.
+///
+/// It is for a [`Sweep`] with parts of your own: step times, routers, or somebody to tell about
+/// progress. All kinds serve the same requests: where their blocks differ in size, synthetic prefixes are
+/// shared in whole blocks of the larger size.
+///
+/// # Errors
+/// If the spec is not valid, the GPU system or the model is unknown, or the workload cannot be made or
+/// read.
+pub fn sweep_scenario(spec: &ReplayOptimizeSpec, modes: &[Mode]) -> Result<Scenario, Error> {
+    spec.validate()?;
+    let mut roles: Vec<WorkerRole> = modes.iter().flat_map(|mode| mode.roles()).copied().collect();
+    // The first role decides on the granularity of synthetic prefixes; decode workers compute none.
+    roles.sort_by_key(|&role| {
+        let block_size = spec.engine.config(role).block_size.tokens();
+        (role == WorkerRole::Decode, std::cmp::Reverse(block_size))
+    });
+    load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)
+}

@@ -1,6 +1,6 @@
 //! Small random runs of every kind.
 
-use dynosim::core::{Outcome, SimError};
+use dynosim::core::{Outcome, SimError, Stepping};
 use dynosim::spec::{
     Backend, KvRouterConfig, QueuePolicy, Request, RouterMode, Rules, RunRouterSpec, RunSpec, SchedulePolicy,
     SglangArgs, Topology,
@@ -69,7 +69,7 @@ impl AnyRun {
     /// What comes of it. `None` if every request is rejected, or if it gets stuck and may: admission
     /// under the `dynosim-1.2` rules can take turns with preemption for ever.
     pub(super) fn serve(&self) -> Option<Served> {
-        match self.case.simulate_as(&self.spec()) {
+        match self.case.simulate_as(&self.spec(), Stepping::Bulk) {
             Ok(outcome) => Some(Served {
                 requests: self.case.workload().requests().to_vec(),
                 outcome,

@@ -31,17 +31,17 @@ proptest! {
     }
 
     #[test]
-    fn time_goes_forward_for_every_request(run in AnyRun::any()) {
+    fn time_never_goes_back_for_a_request(run in AnyRun::any()) {
         let Some(served) = run.serve() else { return Ok(()) };
         for (index, record) in served.outcome.requests.iter().enumerate() {
             let times = served.token_times(index);
-            prop_assert!(times.is_sorted_by(|earlier, later| earlier < later), "request {}: {:?}", index, times);
+            prop_assert!(times.is_sorted(), "request {}: {:?}", index, times);
             let (Some(arrival), Some(admission)) = (record.arrival, record.first_admission) else {
                 prop_assert!(times.is_empty());
                 continue;
             };
             prop_assert!(arrival <= admission);
-            prop_assert!(times.iter().all(|&time| time > admission.as_nanos()));
+            prop_assert!(times.iter().all(|&time| time >= admission.as_nanos()));
             prop_assert_eq!(times.first().copied(), Some(record.first_token.as_nanos()));
             prop_assert_eq!(times.last().copied(), Some(record.last_token.as_nanos()));
         }

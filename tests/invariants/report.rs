@@ -52,7 +52,7 @@ fn recomputed(served: &Served) -> BTreeMap<String, f64> {
         }
         gaps.extend(nanos.windows(2).map(|pair| ms(pair[1] - pair[0])));
     }
-    let per_user: Vec<f64> = gaps.iter().map(|gap| 1000.0 / gap).collect();
+    let per_user: Vec<f64> = gaps.iter().filter(|&&gap| gap > 0.0).map(|gap| 1000.0 / gap).collect();
     let seconds = (end_ms / 1000.0).max(1e-9);
 
     let mut metrics = BTreeMap::new();

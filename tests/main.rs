@@ -1,6 +1,8 @@
 //! What holds across crates.
 
 mod golden;
+mod invariants;
 mod layering;
 mod random_cases;
+mod sglang_examples;
 mod twin;

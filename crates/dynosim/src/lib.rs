@@ -23,3 +23,8 @@ pub use run::{Run, run};
 pub use scenario::{load_scenario, timing_provider};
 pub use search::{compare, sweep, sweep_scenario};
 pub use summary::summary;
+
+/// The code in the README compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -52,14 +52,16 @@ fn every_source_file_is_on_the_map() {
         for source in sources(&path.join("src")) {
             assert!(on_map.contains(&source.as_str()), "{name}: {source} is not on the map");
         }
-        let files = on_map
-            .iter()
-            .filter(|place| place.ends_with(".rs") && !place.contains('/'));
+        let files = on_map.iter().filter(|place| is_file_name(place));
         for file in files {
             let there = path.join("src").join(file).exists() || is_in_a_folder(&path.join("src"), file);
             assert!(there, "{name}: {file} is on the map but not there");
         }
     }
+}
+
+fn is_file_name(place: &str) -> bool {
+    Path::new(place).extension().is_some_and(|extension| extension == "rs") && !place.contains('/')
 }
 
 /// Whether a folder directly below has this file.

@@ -12,7 +12,7 @@ pub(crate) type PoolIndex = usize;
 ///
 /// Simultaneous ends are told apart by when their last steps began and then by worker, which is the
 /// same however many steps were computed at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PassEnd {
     pub(crate) time: SimTime,
     pub(crate) last_step_start: SimTime,
@@ -64,14 +64,15 @@ impl Events {
 
     /// Time of the next event.
     pub(crate) fn next_time(&self) -> Option<SimTime> {
-        let pass_end = self.pass_ends.first().map(|end| end.time);
+        let pass_end = self.pass_ends.first_time();
         let transfer_end = self.transfer_ends.peek().map(|end| end.0.time);
         pass_end.into_iter().chain(transfer_end).min()
     }
 
     /// Takes the next pass that ends at `now`.
     pub(crate) fn pop_pass_end(&mut self, now: SimTime) -> Option<PassEnd> {
-        let end = self.pass_ends.first().filter(|end| end.time == now)?;
+        self.pass_ends.first_time().filter(|&time| time == now)?;
+        let end = self.pass_ends.first()?;
         self.pass_ends.set(end.pool, end.worker, None);
         Some(end)
     }
@@ -87,43 +88,71 @@ impl Events {
 /// earlier of its children, the leaves are the workers.
 #[derive(Debug)]
 struct PassEnds {
+    nodes: Vec<Entry>,
     /// Leaf of the first worker of each pool.
-    first_leaf: Vec<usize>,
-    nodes: Vec<Option<PassEnd>>,
+    first_leaf: Vec<u32>,
 }
+
+/// A pass end in short: leaves are in the order of pools and workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    time: SimTime,
+    last_step_start: SimTime,
+    leaf: u32,
+}
+
+/// Later than every pass end.
+const NONE: Entry = Entry {
+    time: SimTime::from_nanos(u64::MAX),
+    last_step_start: SimTime::from_nanos(u64::MAX),
+    leaf: u32::MAX,
+};
 
 impl PassEnds {
     fn new(pool_sizes: &[usize]) -> Self {
         let workers: usize = pool_sizes.iter().sum();
         let leaves = workers.next_power_of_two();
-        let first_leaf = pool_sizes
-            .iter()
-            .scan(leaves, |next, &size| {
-                let first = *next;
-                *next += size;
-                Some(first)
-            })
-            .collect();
+        let first_leaf = pool_sizes.iter().scan(leaves, |next, &size| {
+            let first = *next;
+            *next += size;
+            Some(u32::try_from(first).expect("workers are counted by u32"))
+        });
         Self {
-            first_leaf,
-            nodes: vec![None; 2 * leaves],
+            first_leaf: first_leaf.collect(),
+            nodes: vec![NONE; 2 * leaves],
         }
     }
 
     fn first(&self) -> Option<PassEnd> {
-        self.nodes[1]
+        let entry = self.nodes[1];
+        (entry != NONE).then(|| {
+            let pool = self.first_leaf.partition_point(|&first| first <= entry.leaf) - 1;
+            PassEnd {
+                time: entry.time,
+                last_step_start: entry.last_step_start,
+                pool,
+                worker: WorkerId::new(entry.leaf - self.first_leaf[pool]),
+            }
+        })
+    }
+
+    fn first_time(&self) -> Option<SimTime> {
+        let entry = self.nodes[1];
+        (entry != NONE).then_some(entry.time)
     }
 
     fn set(&mut self, pool: PoolIndex, worker: WorkerId, end: Option<PassEnd>) {
-        let mut node = self.first_leaf[pool] + worker.index();
-        self.nodes[node] = end;
+        let leaf = self.first_leaf[pool] + worker.get();
+        let entry = end.map_or(NONE, |end| Entry {
+            time: end.time,
+            last_step_start: end.last_step_start,
+            leaf,
+        });
+        let mut node = leaf as usize;
+        self.nodes[node] = entry;
         while node > 1 {
+            let winner = self.nodes[node].min(self.nodes[node ^ 1]);
             node /= 2;
-            let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
-            let winner = match (left, right) {
-                (Some(left), Some(right)) => Some(left.min(right)),
-                (left, right) => left.or(right),
-            };
             if self.nodes[node] == winner {
                 return;
             }

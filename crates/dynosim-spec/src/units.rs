@@ -59,7 +59,7 @@ impl SimDuration {
     ///
     /// `None` if `ms` is negative, not finite, or longer than the clock can hold (584 years).
     pub fn from_ms(ms: f64) -> Option<Self> {
-        Self::from_std(Duration::try_from_secs_f64(ms / 1000.0).ok()?)
+        nanos_of_secs(ms / 1000.0).map(Self)
     }
 
     /// The span divided by a speed-up, rounded once more to the nearest nanosecond.
@@ -69,10 +69,7 @@ impl SimDuration {
     pub fn sped_up(self, ratio: f64) -> Self {
         if ratio > 0.0 && ratio.to_bits() != 1.0_f64.to_bits() {
             let scaled = Duration::from_nanos(self.0).as_secs_f64() / ratio;
-            Duration::try_from_secs_f64(scaled)
-                .ok()
-                .and_then(Self::from_std)
-                .unwrap_or(Self(u64::MAX))
+            Self(nanos_of_secs(scaled).unwrap_or(u64::MAX))
         } else {
             self
         }
@@ -86,10 +83,6 @@ impl SimDuration {
     /// Milliseconds of the span, for reports.
     pub fn as_ms(self) -> f64 {
         self.0 as f64 / 1e6
-    }
-
-    fn from_std(duration: Duration) -> Option<Self> {
-        u64::try_from(duration.as_nanos()).ok().map(Self)
     }
 }
 
@@ -156,6 +149,29 @@ impl fmt::Display for SimDuration {
     }
 }
 
+/// Nanoseconds of a number of seconds, as [`Duration::try_from_secs_f64`] rounds them, only faster:
+/// to the nearest one, halves to the even one. `None` if negative, not finite or longer than the clock.
+fn nanos_of_secs(secs: f64) -> Option<u64> {
+    const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
+    if secs == 0.0 {
+        return Some(0);
+    }
+    let bits = secs.to_bits();
+    // The sign bit counts as exponent, so negative numbers are out of range like huge ones.
+    let exponent = u32::try_from(bits >> FRACTION_BITS).expect("twelve bits");
+    let mantissa = (bits & ((1 << FRACTION_BITS) - 1)) | (1 << FRACTION_BITS);
+    // The number is mantissa / 2^shift.
+    let shift = (1023 + FRACTION_BITS).checked_sub(exponent)?;
+    let nanos = u128::from(mantissa) * 1_000_000_000;
+    if shift >= u128::BITS {
+        return Some(0);
+    }
+    let (whole, rest) = (nanos >> shift, nanos & ((1 << shift) - 1));
+    let half = (1 << shift) >> 1;
+    let round_up = rest > half || (rest == half && shift > 0 && whole & 1 == 1);
+    u64::try_from(whole + u128::from(round_up)).ok()
+}
+
 /// Tokens per KV cache block: the only conversion between tokens and blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -199,7 +215,23 @@ impl fmt::Display for BlockSize {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn differential_rounding_equals_the_standard_library(
+            bits in any::<u64>(),
+            ms in 0.0..1e6_f64,
+            halves in 0_u64..1 << 40,
+        ) {
+            for secs in [f64::from_bits(bits), ms / 1000.0, halves as f64 / 2e9, -ms] {
+                let expected = Duration::try_from_secs_f64(secs).ok().and_then(|time| u64::try_from(time.as_nanos()).ok());
+                prop_assert_eq!(nanos_of_secs(secs), expected, "{} s", secs);
+            }
+        }
+    }
 
     #[test]
     fn milliseconds_round_to_whole_nanoseconds() {

@@ -2,7 +2,8 @@
 
 use dynosim_spec::GpuSpec;
 
-use crate::reading::{Above, Curve, Reading};
+use crate::curve::{Above, Curve};
+use crate::reading::Reading;
 use crate::table_file::AllReduceSlice;
 
 /// All-reduce of one tensor-parallel group.

@@ -26,22 +26,48 @@ const NEIGHBOURS: [&[usize]; 4] = [&[1, 2, 3], &[0, 3], &[0, 3], &[0, 1, 2]];
 const GRADIENT_TOLERANCE: f64 = 1e-6;
 const MAX_SWEEPS: usize = 400;
 
-impl Cell {
-    /// Value of the surface at (`y`, `z`) in the cell.
-    pub(crate) fn at(&self, y: f64, z: f64) -> f64 {
-        let corners = self.corners();
-        let gradients = self.gradients(&corners);
-        let share = |(low, high): (f64, f64), x: f64| (x - low) / (high - low);
-        let middle = if share(self.z, z) >= share(self.y, y) { 1 } else { 2 };
-        let triangle = [0, middle, 3];
-        Element {
-            corners: triangle.map(|corner| corners[corner]),
-            values: triangle.map(|corner| self.values[corner]),
-            gradients: triangle.map(|corner| gradients[corner]),
+/// The surface over one [`Cell`], ready to be read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Patch {
+    y: (f64, f64),
+    z: (f64, f64),
+    /// On the side of the corner (low, high), and on that of (high, low).
+    elements: [Element; 2],
+}
+
+impl Patch {
+    pub(crate) fn of(cell: &Cell) -> Self {
+        let corners = cell.corners();
+        let gradients = cell.gradients(&corners);
+        let element = |middle: usize| {
+            let triangle = [0, middle, 3];
+            Element::new(
+                triangle.map(|corner| corners[corner]),
+                triangle.map(|corner| cell.values[corner]),
+                triangle.map(|corner| gradients[corner]),
+            )
+        };
+        Self {
+            y: cell.y,
+            z: cell.z,
+            elements: [element(1), element(2)],
         }
-        .at([y, z])
     }
 
+    /// Value of the surface at (`y`, `z`) in the cell.
+    pub(crate) fn at(&self, y: f64, z: f64) -> f64 {
+        let share = |(low, high): (f64, f64), x: f64| (x - low) / (high - low);
+        let [above, below] = &self.elements;
+        let element = if share(self.z, z) >= share(self.y, y) {
+            above
+        } else {
+            below
+        };
+        element.at([y, z])
+    }
+}
+
+impl Cell {
     fn corners(&self) -> [Vector; 4] {
         [
             [self.y.0, self.z.0],
@@ -117,51 +143,79 @@ impl CornerSystem {
     }
 }
 
-/// A Clough-Tocher element on one triangle.
-#[derive(Debug, Clone, Copy)]
+/// A Clough-Tocher element on one triangle, by the Bezier ordinates of its three sub-triangles.
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Element {
-    corners: [Vector; 3],
-    values: [f64; 3],
-    gradients: [Vector; 3],
+    /// The last corner, and the other two and the point asked for are seen from there.
+    origin: Vector,
+    sides: [Vector; 2],
+    corner: [f64; 3],
+    /// A third of the way from each corner to the next one, and to the one before.
+    to_next: [f64; 3],
+    to_previous: [f64; 3],
+    /// A third of the way from each corner to the centroid.
+    inner: [f64; 3],
+    /// In the middle of each sub-triangle, named by the corner opposite to its outer edge.
+    middle: [f64; 3],
+    /// Two thirds of the way from each corner to the centroid.
+    near: [f64; 3],
+    centroid: f64,
 }
 
 impl Element {
-    fn at(&self, point: Vector) -> f64 {
-        let corner = self.values;
-        // Bezier ordinate a third of the way from one corner to another.
-        let edge = |from: usize, to: usize| {
-            corner[from] + dot(self.gradients[from], difference(self.corners[to], self.corners[from])) / 3.0
-        };
-        // A third of the way from each corner to the centroid.
-        let inner: [f64; 3] = std::array::from_fn(|i| (corner[i] + edge(i, next(i)) + edge(i, previous(i))) / 3.0);
-        // In the middle of each of the three sub-triangles, named by the corner opposite to its outer
-        // edge. The derivative across every edge is made linear along it. This one formula holds for the
+    fn new(corners: [Vector; 3], corner: [f64; 3], gradients: [Vector; 3]) -> Self {
+        let edge =
+            |from: usize, to: usize| corner[from] + dot(gradients[from], difference(corners[to], corners[from])) / 3.0;
+        let to_next: [f64; 3] = std::array::from_fn(|i| edge(i, next(i)));
+        let to_previous: [f64; 3] = std::array::from_fn(|i| edge(i, previous(i)));
+        let inner: [f64; 3] = std::array::from_fn(|i| (corner[i] + to_next[i] + to_previous[i]) / 3.0);
+        // The derivative across every edge is made linear along it. This one formula holds for the
         // diagonal as well as for the boundary, because the two triangles of a rectangle mirror each other.
         let middle: [f64; 3] = std::array::from_fn(|opposite| {
             let (from, to) = (next(opposite), previous(opposite));
-            let sag = edge(from, to) + edge(to, from) - corner[from] - corner[to];
+            let sag = to_next[from] + to_previous[to] - corner[from] - corner[to];
             f64::midpoint(inner[from], inner[to]) + sag / 4.0
         });
-        // Two thirds of the way from each corner to the centroid, and the centroid itself.
         let near: [f64; 3] = std::array::from_fn(|i| (middle[next(i)] + middle[previous(i)] + inner[i]) / 3.0);
-        let centroid = (near[0] + near[1] + near[2]) / 3.0;
+        Self {
+            origin: corners[2],
+            sides: [difference(corners[0], corners[2]), difference(corners[1], corners[2])],
+            corner,
+            to_next,
+            to_previous,
+            inner,
+            middle,
+            near,
+            centroid: (near[0] + near[1] + near[2]) / 3.0,
+        }
+    }
 
+    fn at(&self, point: Vector) -> f64 {
         // Less the smallest of them, the barycentric coordinates are those of the sub-triangle that
         // holds the point; three times the smallest is the centroid's.
-        let outer = barycentric(&self.corners, point);
+        let outer = self.barycentric(point);
         let least = outer[0].min(outer[1]).min(outer[2]);
         let share = outer.map(|share| share - least);
         let centre = 3.0 * least;
-        let mut sum = centre * centre * centre * centroid;
+        let mut sum = centre * centre * centre * self.centroid;
         for i in 0..3 {
             let (j, k) = (next(i), previous(i));
             let square = share[i] * share[i];
-            sum += square * share[i] * corner[i];
-            sum += 3.0 * square * (share[j] * edge(i, j) + share[k] * edge(i, k) + centre * inner[i]);
-            sum += 6.0 * centre * share[j] * share[k] * middle[i];
-            sum += 3.0 * centre * centre * share[i] * near[i];
+            let beside = share[j] * self.to_next[i] + share[k] * self.to_previous[i] + centre * self.inner[i];
+            sum += square * share[i] * self.corner[i];
+            sum += 3.0 * square * beside;
+            sum += 6.0 * centre * share[j] * share[k] * self.middle[i];
+            sum += 3.0 * centre * centre * share[i] * self.near[i];
         }
         sum
+    }
+
+    fn barycentric(&self, point: Vector) -> [f64; 3] {
+        let [p, q] = self.sides;
+        let at = difference(point, self.origin);
+        let area = cross(p, q);
+        let (first, second) = (cross(at, q) / area, cross(p, at) / area);
+        [first, second, 1.0 - first - second]
     }
 }
 
@@ -186,13 +240,6 @@ fn cross(a: Vector, b: Vector) -> f64 {
     a[0] * b[1] - a[1] * b[0]
 }
 
-fn barycentric(corners: &[Vector; 3], point: Vector) -> [f64; 3] {
-    let [p, q, at] = [corners[0], corners[1], point].map(|corner| difference(corner, corners[2]));
-    let area = cross(p, q);
-    let (first, second) = (cross(at, q) / area, cross(p, at) / area);
-    [first, second, 1.0 - first - second]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,16 +260,17 @@ mod tests {
         let plane = |y: f64, z: f64| 3.0 + 0.25 * y - 0.5 * z;
         for (y, z) in [(2.5, 11.0), (4.9, 10.1), (3.5, 13.5), (2.1, 16.9)] {
             // The gradients are accurate to the tolerance of the sweeps only.
-            assert!((cell(plane).at(y, z) - plane(y, z)).abs() < 1e-4);
+            assert!((Patch::of(&cell(plane)).at(y, z) - plane(y, z)).abs() < 1e-4);
         }
     }
 
     #[test]
     fn corners_are_met_and_the_diagonal_is_seamless() {
         let cell = cell(|y, z| y * y + y * z);
-        assert!((cell.at(2.0, 17.0) - cell.values[1]).abs() < 1e-9);
-        assert!((cell.at(5.0, 10.0) - cell.values[2]).abs() < 1e-9);
-        let (above, below) = (cell.at(3.5, 13.5 + 1e-9), cell.at(3.5, 13.5 - 1e-9));
+        let patch = Patch::of(&cell);
+        assert!((patch.at(2.0, 17.0) - cell.values[1]).abs() < 1e-9);
+        assert!((patch.at(5.0, 10.0) - cell.values[2]).abs() < 1e-9);
+        let (above, below) = (patch.at(3.5, 13.5 + 1e-9), patch.at(3.5, 13.5 - 1e-9));
         assert!((above - below).abs() < 1e-6);
     }
 }

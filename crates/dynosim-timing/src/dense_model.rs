@@ -1,6 +1,7 @@
 //! Prices of the passes of a dense model, given the latencies of its kernels.
 
 use crate::decode_inputs::DecodeInputs;
+use crate::decode_rows::{DecodeRow, DecodeRows};
 use crate::model::{Price, StepShape, TimingModel};
 use crate::operators::{DenseShape, Kernels, OPERATORS, OperatorCost, PromptBatch, total};
 use crate::polynomial::DECODE_FLOOR_MS;
@@ -9,20 +10,29 @@ use crate::polynomial::DECODE_FLOOR_MS;
 const DECODE_STRIDE: u32 = 32;
 
 /// A dense model on one GPU shape.
-#[derive(Debug)]
-pub(crate) struct DenseModel<K> {
+pub(crate) struct DenseModel<K: Kernels> {
     pub(crate) shape: DenseShape,
     pub(crate) kernels: K,
+    decode_rows: DecodeRows<K::DecodeAttention>,
 }
 
 impl<K: Kernels> DenseModel<K> {
+    pub(crate) fn new(shape: DenseShape, kernels: K) -> Self {
+        Self {
+            shape,
+            kernels,
+            decode_rows: DecodeRows::new(),
+        }
+    }
+
     pub(crate) fn prefill_operators(&self, prompts: PromptBatch) -> [OperatorCost; OPERATORS] {
         self.shape.prefill(&self.kernels, prompts)
     }
 
     /// One decode step over sequences that have `context` tokens before it.
     pub(crate) fn decode_operators(&self, batch: u64, context: u64) -> [OperatorCost; OPERATORS] {
-        self.shape.decode(&self.kernels, batch, context.saturating_add(1))
+        let kv_tokens = context.saturating_add(1);
+        self.ask_row(batch, |row| row.operators(&self.shape, &self.kernels, kv_tokens))
     }
 
     pub(crate) fn prefill_ms(&self, prompts: PromptBatch) -> f64 {
@@ -33,17 +43,36 @@ impl<K: Kernels> DenseModel<K> {
     /// costs as its first one.
     pub(crate) fn decode_ms(&self, batch: u64, context: u64, output_tokens: u32) -> f64 {
         let steps = output_tokens.saturating_sub(1);
-        let mut sum = 0.0;
-        for first in (0..steps).step_by(DECODE_STRIDE as usize) {
-            let repeats = (steps - first).min(DECODE_STRIDE);
-            let operators = self.decode_operators(batch, context.saturating_add(u64::from(first)));
-            sum += f64::from(repeats) * total(&operators).ms;
-        }
-        sum
+        self.ask_row(batch, |row| {
+            let mut sum = 0.0;
+            for first in (0..steps).step_by(DECODE_STRIDE as usize) {
+                let repeats = (steps - first).min(DECODE_STRIDE);
+                let kv_tokens = context.saturating_add(u64::from(first)).saturating_add(1);
+                sum += f64::from(repeats) * row.price(kv_tokens).ms;
+            }
+            sum
+        })
+    }
+
+    fn ask_row<T>(&self, batch: u64, question: impl FnOnce(&DecodeRow<K::DecodeAttention>) -> T) -> T {
+        self.decode_rows.ask((&self.shape, &self.kernels), batch, question)
     }
 }
 
-impl<K: Kernels + std::fmt::Debug + Send + Sync> TimingModel for DenseModel<K> {
+impl<K: Kernels + std::fmt::Debug> std::fmt::Debug for DenseModel<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DenseModel")
+            .field("shape", &self.shape)
+            .field("kernels", &self.kernels)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K> TimingModel for DenseModel<K>
+where
+    K: Kernels + std::fmt::Debug + Send + Sync,
+    K::DecodeAttention: Send + Sync,
+{
     fn prefill(&self, step: &StepShape) -> Price {
         let Some((tokens, prefix)) = step.mean_prefill() else {
             return Price::ZERO;
@@ -60,7 +89,8 @@ impl<K: Kernels + std::fmt::Debug + Send + Sync> TimingModel for DenseModel<K> {
         let Some(context) = step.mean_context() else {
             return Price::ZERO;
         };
-        let price = total(&self.decode_operators(u64::from(step.decode_seqs), context));
+        let kv_tokens = context.saturating_add(1);
+        let price = self.ask_row(u64::from(step.decode_seqs), |row| row.price(kv_tokens));
         Price {
             ms: price.ms.max(DECODE_FLOOR_MS),
             extrapolated_ms: price.extrapolated_ms.max(0.0),

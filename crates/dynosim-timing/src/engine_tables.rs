@@ -1,42 +1,37 @@
-//! The tables of one engine version, loaded and densified once and shared by all deployments.
+//! The tables of one engine version, shared by all deployments.
 
 use dynosim_spec::GpuSpec;
 
 use crate::all_reduce::AllReduce;
-use crate::attention::{DecodeAttention, MAX_HEADS, PrefillAttention, densify_decode, densify_prefill};
+use crate::curve::Curve;
+use crate::decode_attention::DecodeAttention;
 use crate::error::TimingError;
 use crate::gemm::GemmGrid;
-use crate::grid::Grid;
+use crate::head_planes::MAX_HEADS;
 use crate::operators::{DenseShape, Gemm};
 use crate::perfdata::TableSet;
-use crate::reading::Curve;
+use crate::precision::GemmDtype;
+use crate::prefill_attention::PrefillAttention;
 use crate::table_file::{
     AllReduceSlice, DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice, TableFile, TableSlice, kv_heads_name,
 };
 
-/// Tables of one engine version on one GPU system.
+/// Tables of one engine version on one GPU system, read at first use.
 #[derive(Debug)]
 pub(crate) struct EngineTables {
     set: TableSet,
     /// Roofline floors depend on the GPU's figures.
     gpu: GpuSpec,
-    gemm: Table<GemmSlice, GemmGrid>,
-    prefill_attention: Table<PrefillAttentionSlice, Grid>,
-    decode_attention: Table<DecodeAttentionSlice, Grid>,
-    all_reduce: Table<AllReduceSlice, ()>,
+    /// By number format. One or two are ever asked for, so that the file with all of them is not kept.
+    gemm: Vec<(GemmDtype, GemmGrid)>,
+    prefill_attention: Table<PrefillAttentionSlice>,
+    decode_attention: Table<DecodeAttentionSlice>,
+    all_reduce: Table<AllReduceSlice>,
 }
 
-/// A table, read at first use; `G` is the densified form of a slice.
+/// A table that is kept as it was read: what a deployment needs of it is cut out and densified in no time.
 #[derive(Debug)]
-struct Table<S, G> {
-    loaded: Option<Loaded<S, G>>,
-}
-
-#[derive(Debug)]
-struct Loaded<S, G> {
-    file: TableFile<S>,
-    densified: Vec<Option<G>>,
-}
+struct Table<S>(Option<TableFile<S>>);
 
 /// Whom an uncovered shape is reported for.
 #[derive(Debug, Clone, Copy)]
@@ -45,41 +40,22 @@ pub(crate) struct Client<'a> {
     pub(crate) shape: &'a DenseShape,
 }
 
-impl<S: TableSlice, G> Table<S, G> {
-    const fn new() -> Self {
-        Self { loaded: None }
-    }
-
-    fn load(&mut self, set: &TableSet) -> Result<&mut Loaded<S, G>, TimingError> {
-        match &mut self.loaded {
-            Some(loaded) => Ok(loaded),
-            absent @ None => {
-                let file = set.load::<S>()?;
-                let densified = file.slices.iter().map(|_| None).collect();
-                Ok(absent.insert(Loaded { file, densified }))
-            }
-        }
+impl<S: TableSlice> Table<S> {
+    fn load(&mut self, set: &TableSet) -> Result<&[S], TimingError> {
+        let file = match &mut self.0 {
+            Some(file) => file,
+            absent @ None => absent.insert(set.load::<S>()?),
+        };
+        Ok(&file.slices)
     }
 }
 
-impl<S: TableSlice, G> Loaded<S, G> {
-    fn slice(&self, fits: impl Fn(&S) -> bool) -> Option<&S> {
-        self.file.slices.iter().find(|slice| fits(slice))
-    }
-
-    fn densified(&mut self, fits: impl Fn(&S) -> bool, densify: impl FnOnce(&S) -> G) -> Option<&G> {
-        let index = self.file.slices.iter().position(fits)?;
-        let slice = &self.file.slices[index];
-        Some(self.densified[index].get_or_insert_with(|| densify(slice)))
-    }
-
-    /// The different values of one property of the slices, for messages.
-    fn offered(&self, property: impl Fn(&S) -> String) -> String {
-        let mut values: Vec<String> = self.file.slices.iter().map(property).collect();
-        values.sort_unstable();
-        values.dedup();
-        values.join(", ")
-    }
+/// The different values of one property of slices, for messages.
+fn offered<S>(slices: &[S], property: impl Fn(&S) -> String) -> String {
+    let mut values: Vec<String> = slices.iter().map(property).collect();
+    values.sort_unstable();
+    values.dedup();
+    values.join(", ")
 }
 
 impl EngineTables {
@@ -87,10 +63,10 @@ impl EngineTables {
         Self {
             set,
             gpu,
-            gemm: Table::new(),
-            prefill_attention: Table::new(),
-            decode_attention: Table::new(),
-            all_reduce: Table::new(),
+            gemm: Vec::new(),
+            prefill_attention: Table(None),
+            decode_attention: Table(None),
+            all_reduce: Table(None),
         }
     }
 
@@ -106,13 +82,12 @@ impl EngineTables {
     /// A matrix multiplication over tokens.
     pub(crate) fn gemm(&mut self, client: Client<'_>, gemm: Gemm) -> Result<Curve, TimingError> {
         let (n, k, dtype) = client.shape.weight(gemm);
-        let gpu = &self.gpu;
-        let table = self.gemm.load(&self.set)?;
-        let grid = table.densified(|slice| slice.dtype == dtype, |slice| GemmGrid::densified(slice, gpu));
-        let Some(grid) = grid else {
-            let available = table.offered(|slice| slice.dtype.name().to_owned());
-            return Err(client.uncovered::<GemmSlice>(&self.set, dtype.name().to_owned(), available));
+        let known = self.gemm.iter().position(|(known, _)| *known == dtype);
+        let index = match known {
+            Some(index) => index,
+            None => self.densify_gemm(client, dtype)?,
         };
+        let (_, grid) = &self.gemm[index];
         grid.column(n, k).ok_or_else(|| {
             let (least, most) = grid.features();
             let missing = format!("weight of {n} x {k}");
@@ -120,24 +95,38 @@ impl EngineTables {
         })
     }
 
+    /// Adds a number format; gives its index.
+    fn densify_gemm(&mut self, client: Client<'_>, dtype: GemmDtype) -> Result<usize, TimingError> {
+        let file = self.set.load::<GemmSlice>()?;
+        let Some(slice) = file.slices.iter().find(|slice| slice.dtype == dtype) else {
+            let available = offered(&file.slices, |slice| slice.dtype.name().to_owned());
+            return Err(client.uncovered::<GemmSlice>(&self.set, dtype.name().to_owned(), available));
+        };
+        self.gemm.push((dtype, GemmGrid::densified(slice, &self.gpu)));
+        Ok(self.gemm.len() - 1)
+    }
+
     /// Attention of prompts.
     pub(crate) fn prefill_attention(&mut self, client: Client<'_>) -> Result<PrefillAttention, TimingError> {
         let shape = client.shape;
         let (fmha, kv) = (shape.precision.prefill_attention, shape.precision.kv);
         let (kv_heads, head_dim) = (client.table_kv_heads(), shape.head_dim);
-        let table = self.prefill_attention.load(&self.set)?;
-        let fits = |slice: &PrefillAttentionSlice| {
+        let slices = self.prefill_attention.load(&self.set)?;
+        let slice = slices.iter().find(|slice| {
             (slice.fmha_dtype, slice.kv_dtype, slice.kv_heads, slice.head_dim) == (fmha, kv, kv_heads, head_dim)
-        };
-        let grid = table.densified(fits, densify_prefill);
-        let attention = grid.and_then(|grid| PrefillAttention::of(grid, shape.query_heads));
+        });
+        let attention = slice.and_then(|slice| PrefillAttention::of(slice, shape.query_heads));
         attention.ok_or_else(|| {
             let missing = client.attention(&format!("attention in {} over {} kv", fmha.name(), kv.name()));
             let available = format!(
                 "{}; head_dim {}; kv heads {}; at most {MAX_HEADS} query heads",
-                table.offered(|slice| format!("{} over {} kv", slice.fmha_dtype.name(), slice.kv_dtype.name())),
-                table.offered(|slice| slice.head_dim.to_string()),
-                table.offered(|slice| kv_heads_name(slice.kv_heads)),
+                offered(slices, |slice| format!(
+                    "{} over {} kv",
+                    slice.fmha_dtype.name(),
+                    slice.kv_dtype.name()
+                )),
+                offered(slices, |slice| slice.head_dim.to_string()),
+                offered(slices, |slice| kv_heads_name(slice.kv_heads)),
             );
             client.uncovered::<PrefillAttentionSlice>(&self.set, missing, available)
         })
@@ -147,19 +136,17 @@ impl EngineTables {
     pub(crate) fn decode_attention(&mut self, client: Client<'_>) -> Result<DecodeAttention, TimingError> {
         let shape = client.shape;
         let (kv, kv_heads, head_dim) = (shape.precision.kv, client.table_kv_heads(), shape.head_dim);
-        let gpu = &self.gpu;
-        let table = self.decode_attention.load(&self.set)?;
-        let fits =
-            |slice: &DecodeAttentionSlice| (slice.kv_dtype, slice.kv_heads, slice.head_dim) == (kv, kv_heads, head_dim);
-        let grid = table.densified(fits, |slice| densify_decode(slice, gpu));
-        let attention = grid.and_then(|grid| DecodeAttention::of(grid, shape.query_heads));
+        let slices = self.decode_attention.load(&self.set)?;
+        let slice =
+            (slices.iter()).find(|slice| (slice.kv_dtype, slice.kv_heads, slice.head_dim) == (kv, kv_heads, head_dim));
+        let attention = slice.and_then(|slice| DecodeAttention::of(slice, shape.query_heads, &self.gpu));
         attention.ok_or_else(|| {
             let missing = client.attention(&format!("attention over {} kv", kv.name()));
             let available = format!(
                 "{} kv; head_dim {}; kv heads {}; at most {MAX_HEADS} query heads",
-                table.offered(|slice| slice.kv_dtype.name().to_owned()),
-                table.offered(|slice| slice.head_dim.to_string()),
-                table.offered(|slice| kv_heads_name(slice.kv_heads)),
+                offered(slices, |slice| slice.kv_dtype.name().to_owned()),
+                offered(slices, |slice| slice.head_dim.to_string()),
+                offered(slices, |slice| kv_heads_name(slice.kv_heads)),
             );
             client.uncovered::<DecodeAttentionSlice>(&self.set, missing, available)
         })
@@ -172,11 +159,11 @@ impl EngineTables {
             return Ok(None);
         }
         let group = AllReduce::measured_group(tp, &self.gpu);
-        let table = self.all_reduce.load(&self.set)?;
-        let slice = table.slice(|slice| slice.tp == u64::from(group));
+        let slices = self.all_reduce.load(&self.set)?;
+        let slice = slices.iter().find(|slice| slice.tp == u64::from(group));
         let found = slice.and_then(|slice| AllReduce::of(slice, tp, &self.gpu));
         let uncovered = || {
-            let available = table.offered(|slice| slice.tp.to_string());
+            let available = offered(slices, |slice| slice.tp.to_string());
             client.uncovered::<AllReduceSlice>(&self.set, format!("tp {group}"), available)
         };
         found.map(Some).ok_or_else(uncovered)

@@ -2,9 +2,10 @@
 
 use dynosim_spec::GpuSpec;
 
+use crate::curve::{Above, Curve};
 use crate::grid::{Grid, Growth, Targets};
 use crate::plane::Plane;
-use crate::reading::{Above, Curve, Place};
+use crate::reading::Place;
 use crate::table_file::GemmSlice;
 use crate::work::{Rates, Work};
 
@@ -24,8 +25,6 @@ const FEATURES: [u64; 31] = [
 #[derive(Debug)]
 pub(crate) struct GemmGrid {
     grid: Grid,
-    /// One plane per token count, for weights that lie between the measured ones.
-    planes: Vec<Option<Plane>>,
 }
 
 impl GemmGrid {
@@ -39,8 +38,7 @@ impl GemmGrid {
         let grid = Grid::densified([&slice.m, &slice.n, &slice.k], &slice.ms, targets, |[m, n, k]| {
             Work::gemm(slice.dtype, m as f64, n as f64, k as f64).ms(rates)
         });
-        let planes = (0..grid.axis(0).len()).map(|m| Plane::of(&grid, m)).collect();
-        Self { grid, planes }
+        Self { grid }
     }
 
     /// Latency over tokens for a weight of `n` output and `k` input features; `None` if it is larger or
@@ -75,9 +73,8 @@ impl GemmGrid {
     }
 
     fn column_between(&self, n: u64, k: u64) -> Option<Curve> {
-        let planes = self.grid.axis(0).iter().zip(&self.planes);
-        let points = planes.filter_map(|(&m, plane)| {
-            let plane = plane.as_ref().filter(|plane| plane.contains(n, k))?;
+        let points = self.grid.axis(0).iter().enumerate().filter_map(|(x, &m)| {
+            let plane = Plane::of(&self.grid, x).filter(|plane| plane.contains(n, k))?;
             Some((m, plane.cubic(n, k)))
         });
         Curve::new(points, Above::Proportional)

@@ -64,6 +64,11 @@ impl Grid {
         self.leaves[self.offset(x, y, z)]
     }
 
+    /// The leaves along the third axis.
+    pub(crate) fn row(&self, x: usize, y: usize) -> &[Option<Reading>] {
+        &self.leaves[self.offset(x, y, 0)..][..self.axes[2].len()]
+    }
+
     fn sparse(axes: [&[u64]; 3], ms: &[Option<f64>], added: [&[u64]; 3]) -> Self {
         let axes_with_targets: [Vec<u64>; 3] = std::array::from_fn(|axis| {
             let mut keys = [axes[axis], added[axis]].concat();

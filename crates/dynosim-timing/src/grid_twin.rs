@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use crate::cubic_patch::Cell;
+use crate::cubic_patch::{Cell, Patch};
 use crate::grid::{Grid, Growth, Targets};
 use crate::plane::Plane;
 use crate::reading::Reading;
@@ -126,7 +126,7 @@ fn read(slice: &Slice, y: u64, z: u64, smooth: bool) -> Leaf {
         values: corners.map(|corner| corner.0),
     };
     let extrapolated = corners.iter().any(|corner| corner.1);
-    (cell.at(y as f64, z as f64), extrapolated)
+    (Patch::of(&cell).at(y as f64, z as f64), extrapolated)
 }
 
 #[derive(Debug, Clone)]

@@ -26,8 +26,10 @@
 //! | `operators`, `dense_model` | the operators of a pass, written once for roofline and tables, and their sums |
 //! | `precision`, `work` | number formats of a deployment; what kernels compute and move |
 //! | `table_file`, `perfdata`, `engine_tables` | the tables' schema, where they are, and their cache |
-//! | `gemm`, `attention`, `all_reduce` | what is read off each table |
-//! | `reading`, `grid`, `plane`, `cubic_patch` | the numerics of reading between measured points |
+//! | `decode_rows` | what is prepared once per batch size |
+//! | `gemm`, `prefill_attention`, `decode_attention`, `head_planes`, `all_reduce` | what is read off each table |
+//! | `grid`, `plane`, `cubic_patch`, `reading` | the numerics of reading between measured points |
+//! | `axis`, `curve`, `surface` | the same for what is read over and over |
 //! | `capacity` | KV tokens that fit |
 //!
 //! # Example
@@ -57,10 +59,13 @@
 //! ```
 
 mod all_reduce;
-mod attention;
+mod axis;
 mod capacity;
 mod cubic_patch;
+mod curve;
+mod decode_attention;
 mod decode_inputs;
+mod decode_rows;
 mod dense_model;
 mod engine_tables;
 mod error;
@@ -68,14 +73,17 @@ mod gemm;
 mod grid;
 #[cfg(test)]
 mod grid_twin;
+mod head_planes;
 mod model;
 mod operators;
 mod perfdata;
 mod plane;
 mod polynomial;
 mod precision;
+mod prefill_attention;
 mod reading;
 mod roofline;
+mod surface;
 mod table;
 mod table_file;
 mod work;

@@ -87,18 +87,26 @@ pub(crate) enum Gemm {
 
 /// Latencies of single kernel calls of one deployment on one GPU.
 pub(crate) trait Kernels {
+    /// Attention of generated tokens at one batch size.
+    type DecodeAttention: AttentionOverContext;
+
     /// A matrix multiplication of `tokens` tokens.
     fn gemm(&self, gemm: Gemm, tokens: u64) -> Reading;
 
     /// Attention of prompts in one layer.
     fn prefill_attention(&self, prompts: PromptBatch) -> Reading;
 
-    /// Attention in one layer of one new token for each of `batch` sequences of `kv_tokens` tokens,
-    /// the new one included.
-    fn decode_attention(&self, batch: u64, kv_tokens: u64) -> Reading;
+    /// Attention in one layer of one new token for each of `batch` sequences.
+    fn decode_attention(&self, batch: u64) -> Self::DecodeAttention;
 
     /// Sum of `elements` activations over the tensor-parallel group; no time for a group of one.
     fn all_reduce(&self, elements: u64) -> Reading;
+}
+
+/// Latency of attention, in one layer, of the tokens that one batch generates.
+pub(crate) trait AttentionOverContext {
+    /// Latency for sequences of `kv_tokens` tokens, the new one included.
+    fn at(&self, kv_tokens: u64) -> Reading;
 }
 
 /// A dense model as one GPU of a tensor-parallel group sees it.
@@ -196,9 +204,8 @@ impl DenseShape {
         self.pass(kernels, prompts.tokens(), prompts.batch, attention)
     }
 
-    /// Operators that generate one token for each of `batch` sequences.
-    pub(crate) fn decode(&self, kernels: &impl Kernels, batch: u64, kv_tokens: u64) -> [OperatorCost; OPERATORS] {
-        let attention = kernels.decode_attention(batch, kv_tokens);
+    /// Operators that generate one token for each of `batch` sequences, given `attention` of one layer.
+    pub(crate) fn decode(&self, kernels: &impl Kernels, batch: u64, attention: Reading) -> [OperatorCost; OPERATORS] {
         self.pass(kernels, batch, batch, attention)
     }
 

@@ -1,6 +1,6 @@
 //! A complete two-dimensional slice of a densified grid, and the two ways to read between its leaves.
 
-use crate::cubic_patch::Cell;
+use crate::cubic_patch::{Cell, Patch};
 use crate::grid::Grid;
 use crate::reading::{Place, Reading, line_between};
 
@@ -16,20 +16,29 @@ impl Plane {
     /// The slice of `grid` at index `x` of its first axis: all rows that have leaves, and the columns
     /// that none of these rows lacks. `None` if nothing is left.
     pub(crate) fn of(grid: &Grid, x: usize) -> Option<Self> {
-        let (ys, zs) = (0..grid.axis(1).len(), 0..grid.axis(2).len());
-        let rows: Vec<usize> = ys
-            .filter(|&y| zs.clone().any(|z| grid.leaf(x, y, z).is_some()))
-            .collect();
-        let columns: Vec<usize> = zs
-            .filter(|&z| rows.iter().all(|&y| grid.leaf(x, y, z).is_some()))
-            .collect();
-        let leaves = rows
-            .iter()
-            .flat_map(|&y| columns.iter().map(move |&z| grid.leaf(x, y, z)));
-        let readings: Vec<Reading> = leaves.flatten().collect();
+        let mut complete = vec![true; grid.axis(2).len()];
+        let mut rows = Vec::new();
+        for (y, &key) in grid.axis(1).iter().enumerate() {
+            let row = grid.row(x, y);
+            if row.iter().any(Option::is_some) {
+                rows.push((key, row));
+                for (complete, leaf) in complete.iter_mut().zip(row) {
+                    *complete &= leaf.is_some();
+                }
+            }
+        }
+        let mut readings = Vec::with_capacity(rows.len() * complete.len());
+        for (_, row) in &rows {
+            let leaves = row.iter().zip(&complete);
+            readings.extend(leaves.filter_map(|(leaf, complete)| leaf.filter(|_| *complete)));
+        }
+        let columns = grid.axis(2).iter().zip(&complete);
         (!readings.is_empty()).then(|| Self {
-            rows: rows.iter().map(|&y| grid.axis(1)[y]).collect(),
-            columns: columns.iter().map(|&z| grid.axis(2)[z]).collect(),
+            rows: rows.iter().map(|(key, _)| *key).collect(),
+            columns: columns
+                .filter(|(_, complete)| **complete)
+                .map(|(key, _)| *key)
+                .collect(),
             readings,
         })
     }
@@ -51,8 +60,13 @@ impl Plane {
 
     /// Straight along the columns, then straight along the rows.
     pub(crate) fn bilinear(&self, row: u64, column: u64) -> Reading {
-        let (y0, y1) = Place::of(&row, &self.rows).ends();
-        let (z0, z1) = Place::of(&column, &self.columns).ends();
+        let (y, z) = (Place::of(&row, &self.rows), Place::of(&column, &self.columns));
+        self.bilinear_at((row, y), (column, z))
+    }
+
+    /// [`Plane::bilinear`], the places of row and column being known.
+    pub(crate) fn bilinear_at(&self, (row, y): (u64, Place), (column, z): (u64, Place)) -> Reading {
+        let ((y0, y1), (z0, z1)) = (y.ends(), z.ends());
         let along_columns = |y: usize| {
             let lower = self.reading(y, z0);
             if z0 == z1 {
@@ -74,24 +88,31 @@ impl Plane {
     /// On the smooth surface over the cell; straight where only one coordinate lies between keys.
     pub(crate) fn cubic(&self, row: u64, column: u64) -> Reading {
         let (y, z) = (Place::of(&row, &self.rows), Place::of(&column, &self.columns));
-        let (Place::Between(y0, y1), Place::Between(z0, z1)) = (y, z) else {
-            return self.bilinear(row, column);
+        let (Place::Between(y0, _), Place::Between(z0, _)) = (y, z) else {
+            return self.bilinear_at((row, y), (column, z));
         };
-        let corners = [
-            self.reading(y0, z0),
-            self.reading(y0, z1),
-            self.reading(y1, z0),
-            self.reading(y1, z1),
-        ];
-        let cell = Cell {
-            y: (self.rows[y0] as f64, self.rows[y1] as f64),
-            z: (self.columns[z0] as f64, self.columns[z1] as f64),
-            values: corners.map(|corner| corner.ms),
-        };
+        let (patch, extrapolated) = self.patch(y0, z0);
         Reading {
-            ms: cell.at(row as f64, column as f64),
-            extrapolated: corners.iter().any(|corner| corner.extrapolated),
+            ms: patch.at(row as f64, column as f64),
+            extrapolated,
         }
+    }
+
+    /// The smooth surface over the cell above row `y` and column `z` (indices, neither the last), and whether
+    /// one of its corners is extrapolated.
+    pub(crate) fn patch(&self, y: usize, z: usize) -> (Patch, bool) {
+        let corners = [
+            self.reading(y, z),
+            self.reading(y, z + 1),
+            self.reading(y + 1, z),
+            self.reading(y + 1, z + 1),
+        ];
+        let patch = Patch::of(&Cell {
+            y: (self.rows[y] as f64, self.rows[y + 1] as f64),
+            z: (self.columns[z] as f64, self.columns[z + 1] as f64),
+            values: corners.map(|corner| corner.ms),
+        });
+        (patch, corners.iter().any(|corner| corner.extrapolated))
     }
 
     fn reading(&self, y: usize, z: usize) -> Reading {

@@ -1,4 +1,4 @@
-//! One latency read off measured data, and the one-dimensional rules for reading between the points.
+//! One latency read off measured data, and the rule for reading between two points.
 
 /// A latency and whether it rests on anything beyond the measured range.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -91,62 +91,12 @@ pub(crate) fn line((x0, x1): (f64, f64), (y0, y1): (f64, f64), x: f64) -> f64 {
     y0 + (y1 - y0) / (x1 - x0) * (x - x0)
 }
 
-/// [`line`] through two readings with keys `ends`; extrapolated if one of them is, or if `x` lies beyond them.
+/// [`line()`] through two readings with keys `ends`; extrapolated if one of them is, or if `x` lies beyond them.
 pub(crate) fn line_between(ends: (u64, u64), readings: (Reading, Reading), x: u64) -> Reading {
     let (lower, upper) = readings;
     Reading {
         ms: line((ends.0 as f64, ends.1 as f64), (lower.ms, upper.ms), x as f64),
         extrapolated: lower.extrapolated || upper.extrapolated || x < ends.0 || x > ends.1,
-    }
-}
-
-/// How a [`Curve`] goes on above its last key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Above {
-    /// Along the line through the last two points.
-    Line,
-    /// In proportion to the last point.
-    Proportional,
-}
-
-/// Latency over one axis.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Curve {
-    keys: Vec<u64>,
-    readings: Vec<Reading>,
-    above: Above,
-}
-
-impl Curve {
-    /// A curve through `points`, ascending; `None` without any.
-    pub(crate) fn new(points: impl IntoIterator<Item = (u64, Reading)>, above: Above) -> Option<Self> {
-        let (keys, readings): (Vec<_>, Vec<_>) = points.into_iter().unzip();
-        (!keys.is_empty()).then_some(Self { keys, readings, above })
-    }
-
-    /// Largest value that the rule of the measured range still answers; `None` if any.
-    pub(crate) fn limit(&self) -> Option<u64> {
-        match self.above {
-            Above::Line => None,
-            Above::Proportional => self.keys.last().copied(),
-        }
-    }
-
-    /// Latency at `x`: on a key, on the line between two, or beyond them.
-    pub(crate) fn at(&self, x: u64) -> Reading {
-        let place = Place::of(&x, &self.keys);
-        let (lower, upper) = place.ends();
-        match place {
-            Place::At(index) => self.readings[index],
-            Place::Beyond(..) if self.above == Above::Proportional && x > self.keys[upper] => self.readings[upper]
-                .scaled(x as f64 / self.keys[upper] as f64)
-                .or_extrapolated(true),
-            _ => line_between(
-                (self.keys[lower], self.keys[upper]),
-                (self.readings[lower], self.readings[upper]),
-                x,
-            ),
-        }
     }
 }
 
@@ -170,21 +120,5 @@ mod tests {
         assert_eq!(Place::of(&5, &keys), Place::Between(1, 2));
         assert_eq!(Place::of(&9, &keys), Place::Beyond(1, 2));
         assert_eq!(Place::of(&9, &[3]), Place::Beyond(0, 0));
-    }
-
-    #[test]
-    fn proportional_curves_scale_their_last_point() {
-        let points = [(1, Reading::measured(1.0)), (4, Reading::measured(2.0))];
-        let curve = Curve::new(points, Above::Proportional).expect("has points");
-        assert_eq!(curve.at(4), Reading::measured(2.0));
-        assert_eq!(
-            curve.at(8),
-            Reading {
-                ms: 4.0,
-                extrapolated: true
-            }
-        );
-        assert!(curve.at(0).extrapolated);
-        assert!(!curve.at(2).extrapolated);
     }
 }

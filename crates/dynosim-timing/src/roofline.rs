@@ -8,10 +8,10 @@ use crate::decode_inputs::DecodeInputs;
 use crate::dense_model::DenseModel;
 use crate::error::TimingError;
 use crate::model::{Price, StepShape, TimingModel, TimingProvider};
-use crate::operators::{DenseShape, Gemm, Kernels, OperatorCost, PromptBatch};
+use crate::operators::{AttentionOverContext, DenseShape, Gemm, Kernels, OperatorCost, PromptBatch};
 use crate::precision::{AttentionDtype, GemmDtype};
 use crate::reading::Reading;
-use crate::work::{Rates, Work};
+use crate::work::{Heads, Rates, Work};
 
 /// Prices steps of dense models on any GPU from its peak rates.
 ///
@@ -97,7 +97,7 @@ impl RooflineTiming {
             gpu: deployment.gpu.as_ref().clone(),
             backend: deployment.engine.backend,
         };
-        Ok(Arc::new(RooflineModel(DenseModel { shape, kernels })))
+        Ok(Arc::new(RooflineModel(DenseModel::new(shape, kernels))))
     }
 }
 
@@ -134,7 +134,26 @@ impl RooflineKernels {
     }
 }
 
+/// Attention of generated tokens at one batch size.
+#[derive(Debug)]
+struct RooflineAttention {
+    batch: f64,
+    heads: Heads,
+    kv: AttentionDtype,
+    peak: Rates,
+    fitted: bool,
+}
+
+impl AttentionOverContext for RooflineAttention {
+    fn at(&self, kv_tokens: u64) -> Reading {
+        let work = self.heads.decode_work(self.kv, self.batch, kv_tokens as f64);
+        Reading::measured(DECODE_ATTENTION.ms(work, self.peak)).or_extrapolated(!self.fitted)
+    }
+}
+
 impl Kernels for RooflineKernels {
+    type DecodeAttention = RooflineAttention;
+
     fn gemm(&self, gemm: Gemm, tokens: u64) -> Reading {
         let (n, k, dtype) = self.shape.weight(gemm);
         let (fit, fitted) = self.gemm_fit(dtype);
@@ -154,11 +173,15 @@ impl Kernels for RooflineKernels {
         Reading::measured(PREFILL_ATTENTION.ms(work, peak)).or_extrapolated(!self.is_fitted_attention())
     }
 
-    fn decode_attention(&self, batch: u64, kv_tokens: u64) -> Reading {
+    fn decode_attention(&self, batch: u64) -> RooflineAttention {
         let kv = self.shape.precision.kv;
-        let work = self.shape.heads().decode_work(kv, batch as f64, kv_tokens as f64);
-        let ms = DECODE_ATTENTION.ms(work, Rates::attention(&self.gpu, kv));
-        Reading::measured(ms).or_extrapolated(!self.is_fitted_attention())
+        RooflineAttention {
+            batch: batch as f64,
+            heads: self.shape.heads(),
+            kv,
+            peak: Rates::attention(&self.gpu, kv),
+            fitted: self.is_fitted_attention(),
+        }
     }
 
     /// A ring: each GPU sends and receives `(tp - 1) / tp` of the message twice.

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dynosim_spec::{Backend, Deployment};
 
 use crate::all_reduce::AllReduce;
-use crate::attention::{DecodeAttention, PrefillAttention};
+use crate::curve::Curve;
+use crate::decode_attention::{AttentionRow, DecodeAttention};
 use crate::decode_inputs::DecodeInputs;
 use crate::dense_model::DenseModel;
 use crate::engine_tables::{Client, EngineTables};
@@ -14,7 +15,8 @@ use crate::error::TimingError;
 use crate::model::{Price, StepShape, TimingModel, TimingProvider};
 use crate::operators::{DenseShape, Gemm, Kernels, OperatorCost, PromptBatch};
 use crate::perfdata::Perfdata;
-use crate::reading::{Curve, Reading};
+use crate::prefill_attention::PrefillAttention;
+use crate::reading::Reading;
 use crate::table_file::{DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice};
 
 /// Prices steps of dense models from measured tables of single kernels.
@@ -24,13 +26,14 @@ use crate::table_file::{DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice};
 /// square root of latency). Time that rests on anything beyond the measured range is reported in
 /// [`Price::extrapolated_ms`].
 ///
-/// Tables are read and prepared at first use and shared by all models of one provider, so bind all
-/// shapes of a sweep through the same value.
+/// Tables are read at first use and shared by all models of one provider. Binding the same shape again
+/// gives the same model, which has its prices prepared already. So bind all shapes of a sweep through the same
+/// value.
 #[derive(Debug)]
 pub struct TableTiming {
     engine_version: Option<String>,
     perfdata: Perfdata,
-    tables: Mutex<Vec<EngineTables>>,
+    engines: Mutex<Vec<Engine>>,
 }
 
 impl TableTiming {
@@ -40,7 +43,7 @@ impl TableTiming {
         Self {
             engine_version,
             perfdata: Perfdata::Bundled,
-            tables: Mutex::new(Vec::new()),
+            engines: Mutex::new(Vec::new()),
         }
     }
 
@@ -49,7 +52,7 @@ impl TableTiming {
     #[must_use]
     pub fn with_perfdata(mut self, folder: impl Into<PathBuf>) -> Self {
         self.perfdata = Perfdata::Folder(folder.into());
-        self.tables = Mutex::default();
+        self.engines = Mutex::default();
         self
     }
 
@@ -63,19 +66,16 @@ impl TableTiming {
         let backend = deployment.engine.backend;
         let version = self.engine_version.as_deref().unwrap_or(default_version(backend));
         let set = self.perfdata.find(&deployment.gpu.name, backend, version)?;
-        // A panic while the lock was held leaves at worst a table that is not densified yet.
-        let mut cache = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = cache.iter().position(|tables| tables.is_for(&set, &deployment.gpu));
+        // A panic while the lock was held leaves at worst a table that is not loaded yet.
+        let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = engines
+            .iter()
+            .position(|engine| engine.tables.is_for(&set, &deployment.gpu));
         let index = known.unwrap_or_else(|| {
-            cache.push(EngineTables::new(set, deployment.gpu.as_ref().clone()));
-            cache.len() - 1
+            engines.push(Engine::new(EngineTables::new(set, deployment.gpu.as_ref().clone())));
+            engines.len() - 1
         });
-        let client = Client {
-            model: &deployment.model_name,
-            shape: &shape,
-        };
-        let kernels = TableKernels::of(&mut cache[index], client)?;
-        Ok(Arc::new(TableModel(DenseModel { shape, kernels })))
+        engines[index].bind(&deployment.model_name, shape)
     }
 }
 
@@ -89,6 +89,37 @@ const fn default_version(backend: Backend) -> &'static str {
 impl TimingProvider for TableTiming {
     fn bind(&self, deployment: &Deployment) -> Result<Arc<dyn TimingModel>, TimingError> {
         let model = self.bind_table(deployment)?;
+        Ok(model)
+    }
+}
+
+/// The tables of one engine version on one GPU, and the models bound from them.
+#[derive(Debug)]
+struct Engine {
+    tables: EngineTables,
+    models: Vec<Arc<TableModel>>,
+}
+
+impl Engine {
+    const fn new(tables: EngineTables) -> Self {
+        Self {
+            tables,
+            models: Vec::new(),
+        }
+    }
+
+    /// The model of `shape`, made if it is asked for the first time; `model_name` is for messages.
+    fn bind(&mut self, model_name: &str, shape: DenseShape) -> Result<Arc<TableModel>, TimingError> {
+        if let Some(model) = self.models.iter().find(|model| model.0.shape == shape) {
+            return Ok(Arc::clone(model));
+        }
+        let client = Client {
+            model: model_name,
+            shape: &shape,
+        };
+        let kernels = TableKernels::of(&mut self.tables, client)?;
+        let model = Arc::new(TableModel(DenseModel::new(shape, kernels)));
+        self.models.push(Arc::clone(&model));
         Ok(model)
     }
 }
@@ -196,6 +227,8 @@ impl std::fmt::Debug for TableKernels {
 }
 
 impl Kernels for TableKernels {
+    type DecodeAttention = AttentionRow;
+
     fn gemm(&self, gemm: Gemm, tokens: u64) -> Reading {
         self.curve(gemm).at(tokens)
     }
@@ -204,8 +237,8 @@ impl Kernels for TableKernels {
         self.prefill_attention.at(prompts)
     }
 
-    fn decode_attention(&self, batch: u64, kv_tokens: u64) -> Reading {
-        self.decode_attention.at(batch, kv_tokens)
+    fn decode_attention(&self, batch: u64) -> AttentionRow {
+        self.decode_attention.at_batch(batch)
     }
 
     fn all_reduce(&self, elements: u64) -> Reading {

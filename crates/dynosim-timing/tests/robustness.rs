@@ -309,6 +309,42 @@ fn no_step_makes_a_model_fail() {
 }
 
 #[test]
+fn the_same_shape_is_bound_once() {
+    let tables = TableTiming::new(None);
+    let bind = |deployment: &Deployment| tables.bind_table(deployment).expect("tables cover the model");
+    let mut renamed = on_vllm(4);
+    renamed.model_name = "the same by another name".to_owned();
+    assert!(Arc::ptr_eq(&bind(&on_vllm(4)), &bind(&renamed)));
+    assert!(!Arc::ptr_eq(&bind(&on_vllm(4)), &bind(&on_vllm(2))));
+    let sglang = deployment(model(MODEL), 4, Backend::Sglang);
+    assert!(!Arc::ptr_eq(&bind(&on_vllm(4)), &bind(&sglang)));
+}
+
+#[test]
+fn single_questions_agree_with_steps() {
+    for backend in [Backend::Vllm, Backend::Sglang] {
+        let model = bundled(&deployment(model("Qwen/Qwen3-32B"), 2, backend));
+        // The last batch size is one of those that are not kept.
+        for batch in [1, 7, 256, 2048, 2049, 5000] {
+            for context in [1, 500, 4095, 4096, 70_000] {
+                let price = model.decode(&StepShape::decode(batch, u64::from(batch) * context));
+                let ms = model.decode_ms(batch, context, 2).expect("within reach");
+                assert_eq!(ms.to_bits(), price.ms.to_bits(), "{batch} x {context}");
+                let operators = model.decode_operators(batch, context).expect("within reach");
+                let sum: f64 = operators.iter().map(|operator| operator.ms).sum();
+                assert!((sum - price.ms).abs() < 1e-12 * price.ms, "{batch} x {context}");
+                let extrapolated = operators.iter().filter(|operator| operator.extrapolated);
+                let sum: f64 = extrapolated.map(|operator| operator.ms).sum();
+                assert!(
+                    (sum - price.extrapolated_ms).abs() < 1e-12 * price.ms,
+                    "{batch} x {context}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn built_in_models_depend_on_what_they_say() {
     let mut models = all_models();
     models.push(Arc::new(PolynomialTiming));

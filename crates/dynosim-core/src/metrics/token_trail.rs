@@ -16,6 +16,23 @@ pub(crate) struct TokenTrail {
 }
 
 impl TokenTrail {
+    /// When the latest token left the engine.
+    pub(crate) fn latest(&self) -> SimTime {
+        self.last
+    }
+
+    /// Tokens that have left the engine.
+    pub(crate) fn count(&self) -> u32 {
+        self.tokens
+    }
+
+    /// Notes down `steps` tokens that were counted for a whole batch, the latest one at `last`.
+    pub(crate) fn catch_up(&mut self, steps: u32, last: SimTime) {
+        debug_assert!(self.tokens > 1, "the first two tokens are noted one by one");
+        self.tokens += steps;
+        self.last = last;
+    }
+
     /// One more token leaves the engine.
     pub(crate) fn emit(&mut self, request: RequestId, at: SimTime, recorder: &mut Recorder) {
         match self.tokens {

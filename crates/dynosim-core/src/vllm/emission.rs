@@ -4,10 +4,19 @@ use dynosim_spec::{SimDuration, SimTime, WorkerRole};
 use dynosim_timing::StepShape;
 
 use super::engine::VllmEngine;
-use super::sequence::SequenceKey;
-use crate::engine::{PassContext, Signal};
+use super::sequence::{Sequence, SequenceKey};
+use crate::engine::{PassContext, PoolSetup, Signal};
 use crate::error::SimError;
 use crate::rules::{BlockTaken, FirstToken};
+
+/// What a token comes out of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The computation of the prompt, in this very step.
+    Prefill,
+    /// A decode step.
+    Decode,
+}
 
 impl VllmEngine {
     /// Emits a token for every ready request, in running order. Returns the time of the decode part.
@@ -16,46 +25,61 @@ impl VllmEngine {
         prefill_time: SimDuration,
         context: &mut PassContext<'_>,
     ) -> Result<SimDuration, SimError> {
+        self.prepare_steady_emission(context.pool);
         let mut ready = std::mem::take(&mut self.scratch);
-        ready.extend(
-            self.running
-                .iter()
-                .copied()
-                .filter(|&key| self.sequences[key].is_ready()),
-        );
-        let result = self.emit_for(&ready, prefill_time, context);
+        let batch = self.collect_ready(&mut ready, context.pool);
+        let result = self.emit_for(&ready, batch, prefill_time, context);
         ready.clear();
         self.scratch = ready;
         result
     }
 
+    /// Lists the ready requests behind the steady batch, and sums up all that decode.
+    fn collect_ready(&self, ready: &mut Vec<(SequenceKey, Source)>, pool: &PoolSetup) -> StepShape {
+        let mut seqs = u32::try_from(self.steady.len()).expect("requests are indexed by u32");
+        let mut tokens = self.steady.tokens();
+        for &key in &self.running[self.steady.len()..] {
+            let sequence = &self.sequences[key];
+            if !sequence.is_ready() {
+                continue;
+            }
+            let source = self.token_source(sequence, pool);
+            ready.push((key, source));
+            if source == Source::Decode {
+                seqs += 1;
+                tokens += u64::from(sequence.length());
+            }
+        }
+        let mut shape = StepShape::decode(seqs, tokens);
+        shape.active_kv_tokens = self.blocks.active_blocks() * u64::from(pool.config.block_size.tokens());
+        shape.total_kv_tokens = pool.kv_tokens();
+        shape
+    }
+
     fn emit_for(
         &mut self,
-        ready: &[SequenceKey],
+        ready: &[(SequenceKey, Source)],
+        decodes: StepShape,
         prefill_time: SimDuration,
         context: &mut PassContext<'_>,
     ) -> Result<SimDuration, SimError> {
         let prefill_end = context.now + prefill_time;
-        let mut decodes = ready
-            .iter()
-            .copied()
-            .filter(|&key| !self.emits_after_prefill(key, context))
-            .peekable();
-        let priced = if decodes.peek().is_some() && context.pool.config.role != WorkerRole::Prefill {
-            let shape = self.decode_shape(decodes, context);
-            Some(context.pool.decode_time(&shape)?)
+        let priced = if decodes.decode_seqs > 0 && context.pool.config.role != WorkerRole::Prefill {
+            Some(context.pool.decode_time(&decodes)?)
         } else {
             None
         };
-        let decode_time = priced.map_or(SimDuration::ZERO, |time| time.total);
-        let decode_end = prefill_end + decode_time;
-
-        let mut anybody_decoded = false;
-        for &key in ready {
-            let decodes = !self.emits_after_prefill(key, context);
-            let at = if decodes { decode_end } else { prefill_end };
+        let decode_end = prefill_end + priced.map_or(SimDuration::ZERO, |time| time.total);
+        let mut anybody_decoded = self.steady.len() > 0;
+        self.emit_steady(decode_end, context);
+        for &(key, source) in ready {
+            let at = if source == Source::Decode {
+                decode_end
+            } else {
+                prefill_end
+            };
             let emitted = self.emit_one(key, at, context);
-            anybody_decoded |= decodes && emitted;
+            anybody_decoded |= emitted && source == Source::Decode;
         }
         match priced {
             Some(time) if anybody_decoded => {
@@ -67,20 +91,14 @@ impl VllmEngine {
         }
     }
 
-    /// Whether a ready request's token comes out of the prompt computation of this very step.
-    fn emits_after_prefill(&self, key: SequenceKey, context: &PassContext<'_>) -> bool {
-        let share = &self.sequences[key].share;
-        context.pool.rules.first_token == FirstToken::AfterPrefill && share.step == self.step && share.prompt_tokens > 0
-    }
-
-    fn decode_shape(&self, keys: impl Iterator<Item = SequenceKey>, context: &PassContext<'_>) -> StepShape {
-        let (seqs, tokens) = keys.fold((0_u32, 0_u64), |(seqs, tokens), key| {
-            (seqs + 1, tokens + u64::from(self.sequences[key].length()))
-        });
-        let mut shape = StepShape::decode(seqs, tokens);
-        shape.active_kv_tokens = self.blocks.active_blocks() * u64::from(context.pool.config.block_size.tokens());
-        shape.total_kv_tokens = context.pool.kv_tokens();
-        shape
+    fn token_source(&self, sequence: &Sequence, pool: &PoolSetup) -> Source {
+        let share = &sequence.share;
+        let computed_prompt = share.step == self.step && share.prompt_tokens > 0;
+        if computed_prompt && pool.rules.first_token == FirstToken::AfterPrefill {
+            Source::Prefill
+        } else {
+            Source::Decode
+        }
     }
 
     /// Emits one token of a request; `false` if the request lost its blocks first.
@@ -115,8 +133,9 @@ impl VllmEngine {
         if context.pool.rules.block_taken == BlockTaken::WhenScheduled {
             return true;
         }
-        let length = self.sequences[key].length() + 1;
-        if !(length - 1).is_multiple_of(context.pool.config.block_size.tokens()) {
+        let sequence = &self.sequences[key];
+        let length = sequence.length() + 1;
+        if self.blocks.held_tokens(&sequence.hold) >= length {
             return true;
         }
         loop {

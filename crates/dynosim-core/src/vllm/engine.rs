@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use dynosim_spec::{PreemptionMode, RequestId, SegmentId, SimDuration, SimTime};
 use dynosim_timing::StepShape;
 
+use super::emission::Source;
 use super::sequence::{Sequence, SequenceKey, SequenceSlab};
+use super::steady::SteadyBatch;
 use crate::decode_pages::DecodePages;
 use crate::decode_run::DecodeRun;
 use crate::engine::{Boundary, Engine, Incoming, PassContext, PassTimes, PoolSetup};
@@ -24,7 +26,8 @@ pub(crate) struct VllmEngine {
     pub(super) running: Vec<SequenceKey>,
     /// Number of the current step.
     pub(super) step: u64,
-    pub(super) scratch: Vec<SequenceKey>,
+    pub(super) scratch: Vec<(SequenceKey, Source)>,
+    pub(super) steady: SteadyBatch,
     /// Steps computed at once that have not happened yet.
     run: Option<DecodeRun>,
 }
@@ -47,6 +50,7 @@ impl VllmEngine {
             running: Vec::new(),
             step: 0,
             scratch: Vec::new(),
+            steady: SteadyBatch::default(),
             run: None,
         }
     }
@@ -64,6 +68,7 @@ impl VllmEngine {
             time.total
         };
         let decode_time = self.emit(prefill_time, context)?;
+        self.join_steady(context);
         let blocks = u64::from(context.pool.num_gpu_blocks);
         debug_assert!(self.blocks.active_blocks() <= blocks, "no more blocks than there are");
         Ok(prefill_time + decode_time)
@@ -80,6 +85,7 @@ impl VllmEngine {
     /// Takes all blocks from a running sequence and puts it at the front of the queue. What it has
     /// generated is kept and will be computed again.
     pub(super) fn preempt(&mut self, index: usize, context: &mut PassContext<'_>) -> SequenceKey {
+        self.dissolve_steady();
         let key = self.running.remove(index);
         let sequence = &mut self.sequences[key];
         self.blocks
@@ -158,6 +164,7 @@ impl Engine for VllmEngine {
     fn end_pass(&mut self, context: &mut PassContext<'_>) {
         if let Some(run) = self.run.take() {
             self.advance(&run, run.steps, context);
+            self.join_steady(context);
         }
     }
 

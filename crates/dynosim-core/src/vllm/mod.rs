@@ -6,5 +6,6 @@ mod engine;
 mod run;
 mod scheduling;
 mod sequence;
+mod steady;
 
 pub(crate) use engine::VllmEngine;

@@ -104,7 +104,8 @@ impl VllmEngine {
         if context.recorder.keeps_token_times() {
             self.keep_token_times(run, steps, context);
         }
-        for index in 0..self.running.len() {
+        self.advance_steady(steps, first_end, last_end, context);
+        for index in self.steady.len()..self.running.len() {
             let key = self.running[index];
             let last_block = self.length_at_last_block(&self.sequences[key], steps, pool);
             let sequence = &mut self.sequences[key];
@@ -143,11 +144,15 @@ impl VllmEngine {
         }
         let mut batch = DecodeBatch {
             seqs,
-            tokens: 0,
+            tokens: self.steady.tokens(),
             steps_to_finish: u32::MAX,
             steps_before_block: u32::MAX,
         };
-        for sequence in self.running_sequences() {
+        if self.steady.len() > 0 {
+            batch.steps_to_finish = self.steady.steps_to_finish();
+            batch.steps_before_block = self.steady.steps_before_block();
+        }
+        for sequence in self.sequences_behind_steady() {
             let only_decodes = sequence.computed >= sequence.input_tokens && sequence.computed + 1 == sequence.length();
             let steps_before_block = self.steps_before_block(sequence, pool).filter(|_| only_decodes)?;
             batch.tokens += u64::from(sequence.length());
@@ -185,9 +190,11 @@ impl VllmEngine {
     /// The most steps, of `most`, in which the batch begins at most `room` blocks.
     fn steps_within(&self, room: u64, most: u32, pool: &PoolSetup) -> u32 {
         let begun_in = |steps: u32| -> u64 {
-            self.running_sequences()
+            let behind = self.sequences_behind_steady();
+            let begun: u64 = behind
                 .map(|sequence| u64::from(self.blocks_begun(sequence, steps, pool)))
-                .sum()
+                .sum();
+            begun + self.blocks_begun_by_steady(steps, pool)
         };
         if begun_in(most) <= room {
             return most;
@@ -206,7 +213,7 @@ impl VllmEngine {
 
     /// Steps that a sequence makes before the first one in which it begins a block; `None` if it
     /// lacks a block even for the tokens that it has.
-    fn steps_before_block(&self, sequence: &Sequence, pool: &PoolSetup) -> Option<u32> {
+    pub(super) fn steps_before_block(&self, sequence: &Sequence, pool: &PoolSetup) -> Option<u32> {
         let tokens = match pool.rules.block_taken {
             // The step computes the last token of the sequence.
             BlockTaken::WhenScheduled => sequence.length() - 1,
@@ -239,14 +246,17 @@ impl VllmEngine {
         shape
     }
 
-    fn running_sequences(&self) -> impl Iterator<Item = &Sequence> {
-        self.running.iter().map(|&key| &self.sequences[key])
+    fn sequences_behind_steady(&self) -> impl Iterator<Item = &Sequence> {
+        self.running[self.steady.len()..]
+            .iter()
+            .map(|&key| &self.sequences[key])
     }
 
     fn keep_token_times(&self, run: &DecodeRun, steps: u32, context: &mut PassContext<'_>) {
         for step in 1..=steps {
             let at = run.step_end(step, context.pages);
-            for sequence in self.running_sequences() {
+            for &key in &self.running {
+                let sequence = &self.sequences[key];
                 context.recorder.keep_token_time(sequence.request, at);
             }
         }

@@ -88,8 +88,13 @@ impl VllmEngine {
     }
 
     fn continue_running(&mut self, batch: &mut Batch, context: &mut PassContext<'_>) {
-        let mut index = 0;
+        let mut index = self.schedule_steady(batch.budget, context.pool);
+        batch.budget -= index as u64;
         while batch.budget > 0 && index < self.running.len() {
+            if self.continue_decode(self.running[index], batch) {
+                index += 1;
+                continue;
+            }
             let before = self.running.len();
             let (attempt, ahead) = self.try_schedule(self.running[index], Standing::Running, batch, context);
             debug_assert!(ahead <= before, "only running requests are preempted");
@@ -103,6 +108,26 @@ impl VllmEngine {
                 Attempt::Blocked => break,
             }
         }
+    }
+
+    /// The common case of [`try_schedule`](Self::try_schedule): a request that only waits for its
+    /// next token, and holds a block for it. `false` if it is no such case.
+    fn continue_decode(&mut self, key: SequenceKey, batch: &mut Batch) -> bool {
+        let sequence = &mut self.sequences[key];
+        let length = sequence.length();
+        let prompt_done = sequence.computed >= sequence.input_tokens;
+        if !prompt_done || sequence.computed + 1 != length || self.blocks.held_tokens(&sequence.hold) < length {
+            return false;
+        }
+        sequence.computed = length;
+        sequence.share = StepShare {
+            step: self.step,
+            tokens: 1,
+            prompt_before: sequence.input_tokens,
+            prompt_tokens: 0,
+        };
+        batch.budget -= 1;
+        true
     }
 
     fn admit_waiting(&mut self, batch: &mut Batch, context: &mut PassContext<'_>) {
@@ -160,6 +185,7 @@ impl VllmEngine {
                 break reached;
             };
             batch.preempted = true;
+            self.dissolve_steady();
             let victim = self.running[index];
             let share = self.sequences[victim].share;
             if victim != key && share.step == self.step {

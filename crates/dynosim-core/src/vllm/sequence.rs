@@ -2,6 +2,7 @@
 
 use dynosim_spec::RequestId;
 
+use super::steady::Membership;
 use crate::engine::Incoming;
 use crate::kv::KvHold;
 use crate::metrics::TokenTrail;
@@ -20,6 +21,7 @@ pub(super) struct Sequence {
     pub(super) hold: KvHold,
     pub(super) running: bool,
     pub(super) tokens: TokenTrail,
+    pub(super) membership: Membership,
     pub(super) share: StepShare,
 }
 
@@ -44,6 +46,7 @@ impl Sequence {
             hold,
             running: false,
             tokens: TokenTrail::default(),
+            membership: Membership::default(),
             share: StepShare::default(),
         }
     }

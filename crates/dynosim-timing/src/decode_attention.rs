@@ -1,0 +1,330 @@
+//! Attention of generated tokens from measured tables.
+
+use std::sync::Arc;
+
+use dynosim_spec::GpuSpec;
+
+use crate::axis::Axis;
+use crate::grid::{Grid, Growth, Targets};
+use crate::head_planes::{HeadPlanes, MAX_TOKENS, Reach, head_counts_around};
+use crate::operators::AttentionOverContext;
+use crate::plane::Plane;
+use crate::reading::Reading;
+use crate::table_file::DecodeAttentionSlice;
+use crate::work::{Heads, Rates};
+
+/// Batch sizes that every table has.
+const BATCHES: [u64; 14] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 384, 512, 1024, 2048, 8192];
+
+/// Relative distances from the asked KV length at which attention is sampled.
+const WINDOW: (f64, f64) = (0.9, 1.1);
+const SAMPLES: u64 = 5;
+
+/// KV lengths that every table has.
+fn lengths() -> Vec<u64> {
+    (0..=18).map(|power| 1 << power).chain([16_777_216]).collect()
+}
+
+/// Decode attention of one deployment, one call (one layer).
+#[derive(Debug)]
+pub(crate) struct DecodeAttention {
+    /// Over sequences and KV length.
+    planes: HeadPlanes<Plane>,
+    batches: Reach,
+    lengths: Reach,
+    /// KV lengths between which latency is a straight line at any batch size.
+    knots: Arc<Axis>,
+}
+
+impl DecodeAttention {
+    /// `None` if there are more or fewer query heads than anywhere in the table. No latency is below the
+    /// GPU's roofline.
+    pub(crate) fn of(slice: &DecodeAttentionSlice, heads: u64, gpu: &GpuSpec) -> Option<Self> {
+        let targets = Targets {
+            keys: [&head_counts_around(heads, &slice.n), &BATCHES, &lengths()],
+            second_axis: Growth::Linear,
+        };
+        let rates = Rates::attention(gpu, slice.kv_dtype);
+        let grid = Grid::densified([&slice.n, &slice.b, &slice.s], &slice.ms, targets, |[n, b, s]| {
+            let kv = if slice.kv_heads == 0 { n } else { slice.kv_heads };
+            let heads = Heads {
+                query: n as f64,
+                kv: kv as f64,
+                dim: slice.head_dim as f64,
+            };
+            heads.decode_work(slice.kv_dtype, b as f64, s as f64).ms(rates)
+        });
+        let planes = HeadPlanes::of(&grid, heads)?;
+        Some(Self {
+            batches: planes.rows(),
+            lengths: planes.columns(),
+            knots: Arc::new(Axis::new(planes.column_keys())),
+            planes,
+        })
+    }
+
+    /// Largest KV length and batch in the densified table.
+    pub(crate) const fn limits(&self) -> (u64, u64) {
+        (self.lengths.last, self.batches.last)
+    }
+
+    /// The longest KV length that is read for `kv_tokens`.
+    pub(crate) fn longest_sample(kv_tokens: u64) -> u64 {
+        kv_window(kv_tokens).1
+    }
+
+    /// Latency at one batch size. Beyond the densified batches it grows in proportion.
+    pub(crate) fn at_batch(&self, batch: u64) -> AttentionRow {
+        let within = self.batches.bring_in(batch);
+        let knot = |&length: &u64| {
+            let reading = self.planes.read(|plane| plane.bilinear(within.value, length));
+            reading.scaled(within.stretch).or_extrapolated(within.moved)
+        };
+        let readings: Vec<Reading> = if batch == 0 {
+            vec![Reading::ZERO; self.knots.keys().len()]
+        } else {
+            self.knots.keys().iter().map(knot).collect()
+        };
+        AttentionRow::new(Arc::clone(&self.knots), &readings)
+    }
+}
+
+/// Decode attention at one batch size: straight lines between knots.
+#[derive(Debug)]
+pub(crate) struct AttentionRow {
+    knots: Arc<Axis>,
+    /// Before the first knot, after it, after the second and so on.
+    lines: Box<[Line]>,
+}
+
+/// A straight line over KV length.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Line {
+    start: f64,
+    start_ms: f64,
+    ms_per_token: f64,
+    /// Whether the start is extrapolated, and whether the points after it are.
+    start_extrapolated: bool,
+    extrapolated: bool,
+}
+
+impl AttentionRow {
+    /// The row through `readings` at the `knots`. Below the first it is level, above the last it grows in
+    /// proportion.
+    fn new(knots: Arc<Axis>, readings: &[Reading]) -> Self {
+        let line = |knot: u64, reading: Reading, ms_per_token, extrapolated| Line {
+            start: knot as f64,
+            start_ms: reading.ms,
+            ms_per_token,
+            start_extrapolated: reading.extrapolated,
+            extrapolated,
+        };
+        let points = || knots.keys().iter().copied().zip(readings.iter().copied());
+        let below = points().take(1).map(|(knot, reading)| line(knot, reading, 0.0, true));
+        let between = points()
+            .zip(points().skip(1))
+            .map(|((knot, reading), (next_knot, next))| {
+                let slope = (next.ms - reading.ms) / (next_knot as f64 - knot as f64);
+                line(knot, reading, slope, reading.extrapolated || next.extrapolated)
+            });
+        let above = points()
+            .next_back()
+            .map(|(knot, reading)| line(knot, reading, reading.ms / knot as f64, true));
+        Self {
+            lines: below.chain(between).chain(above).collect(),
+            knots,
+        }
+    }
+}
+
+impl Line {
+    fn at(&self, length: u64) -> Reading {
+        let beyond_start = length.cast_signed() as f64 - self.start;
+        Reading {
+            ms: self.start_ms + self.ms_per_token * beyond_start,
+            extrapolated: self.start_extrapolated || (self.extrapolated && beyond_start != 0.0),
+        }
+    }
+}
+
+impl AttentionOverContext for AttentionRow {
+    /// Mean over five KV lengths around the asked one, because sequences of a batch differ. Added from the
+    /// shortest to the longest.
+    fn at(&self, kv_tokens: u64) -> Reading {
+        let (shortest, longest) = kv_window(kv_tokens);
+        let mut sum = Reading::ZERO;
+        // The lengths ascend and lie close together, so that the line is sought for the first one only.
+        let mut index = self.knots.keys_up_to(shortest);
+        for sample in 0..SAMPLES {
+            let length = shortest + (longest - shortest) * sample / (SAMPLES - 1);
+            index = self.knots.keys_up_to_from(index, length);
+            let reading = self.lines[index].at(length);
+            sum.ms += reading.ms;
+            sum = sum.or_extrapolated(reading.extrapolated);
+        }
+        sum.ms /= SAMPLES as f64;
+        sum
+    }
+}
+
+/// Shortest and longest KV length that stand for `kv_tokens`; whole numbers of tokens, rounded down.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the fraction is dropped on purpose; no value reaches the limits of the type"
+)]
+fn kv_window(kv_tokens: u64) -> (u64, u64) {
+    // Conversions from and to signed integers are single instructions.
+    let tokens = kv_tokens.min(MAX_TOKENS).cast_signed() as f64;
+    let shortest = ((tokens * WINDOW.0) as i64).max(1);
+    let longest = ((tokens * WINDOW.1) as i64).max(shortest);
+    (shortest.cast_unsigned(), longest.cast_unsigned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::precision::AttentionDtype;
+
+    /// [`DecodeAttention::at_batch`] and [`AttentionRow::at`] without anything prepared: at each of the five
+    /// lengths straight lines are drawn along length, batch and heads of the table.
+    fn walk(attention: &DecodeAttention, batch: u64, kv_tokens: u64) -> Reading {
+        let tokens = kv_tokens.min(MAX_TOKENS) as f64;
+        let shortest = whole(tokens * 0.9).max(1);
+        let longest = whole(tokens * 1.1).max(shortest);
+        let batch = attention.batches.bring_in(batch);
+        let mut sum = Reading::ZERO.or_extrapolated(batch.moved);
+        for sample in 0..5 {
+            let length = shortest + (longest - shortest) * sample / 4;
+            let length = attention.lengths.bring_in(length);
+            let reading = (attention.planes).read(|plane| plane.bilinear(batch.value, length.value));
+            sum.ms += reading.ms * (length.stretch * batch.stretch);
+            sum = sum.or_extrapolated(reading.extrapolated || length.moved);
+        }
+        sum.scaled(1.0 / 5.0)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole and not negative"
+    )]
+    fn whole(value: f64) -> u64 {
+        value.trunc() as u64
+    }
+
+    fn check(attention: &DecodeAttention, batch: u64, kv_tokens: u64) -> Result<(), TestCaseError> {
+        let (found, expected) = (
+            attention.at_batch(batch).at(kv_tokens),
+            walk(attention, batch, kv_tokens),
+        );
+        let close = (found.ms - expected.ms).abs() <= 1e-12 * expected.ms;
+        prop_assert!(close, "{batch} x {kv_tokens}: {found:?}, {expected:?}");
+        prop_assert_eq!(found.extrapolated, expected.extrapolated, "{} x {}", batch, kv_tokens);
+        Ok(())
+    }
+
+    fn h200() -> GpuSpec {
+        GpuSpec::find("h200_sxm").expect("is known")
+    }
+
+    /// Small and large counts alike.
+    fn count() -> impl Strategy<Value = u64> {
+        (0_u32..63, 1_u64..).prop_map(|(shift, bits)| (bits >> shift).max(1))
+    }
+
+    /// Up to seven keys, not only powers of two.
+    fn keys(upper: u64) -> impl Strategy<Value = Vec<u64>> {
+        prop::collection::btree_set(1..upper, 1..8).prop_map(|keys| keys.into_iter().collect())
+    }
+
+    fn slice() -> impl Strategy<Value = DecodeAttentionSlice> {
+        (keys(100), keys(300), keys(70_000)).prop_flat_map(|(n, b, s)| {
+            let leaf = (1.0_f64..10.0).prop_map(Some);
+            prop::collection::vec(leaf, n.len() * b.len() * s.len()).prop_map(move |ms| DecodeAttentionSlice {
+                kv_dtype: AttentionDtype::Bfloat16,
+                kv_heads: 1,
+                head_dim: 128,
+                sources: Vec::new(),
+                n: n.clone(),
+                b: b.clone(),
+                s: s.clone(),
+                ms,
+            })
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+        #[test]
+        fn differential_rows_price_as_the_walk(
+            slice in slice(),
+            heads in 1_u64..130,
+            points in prop::collection::vec((count(), count()), 50),
+        ) {
+            let Some(attention) = DecodeAttention::of(&slice, heads, &h200()) else { return Ok(()) };
+            let on_keys = slice.b.iter().flat_map(|&batch| slice.s.iter().map(move |&length| (batch, length)));
+            for (batch, kv_tokens) in points.into_iter().chain(on_keys) {
+                check(&attention, batch, kv_tokens)?;
+            }
+        }
+    }
+
+    #[cfg(feature = "bundled")]
+    #[test]
+    fn differential_rows_price_as_the_walk_on_the_built_in_tables() {
+        use crate::perfdata::Perfdata;
+        use dynosim_spec::Backend;
+
+        let config = ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::with_cases(500)
+        };
+        for (backend, version) in [(Backend::Vllm, "0.14.0"), (Backend::Sglang, "0.5.6.post2")] {
+            let set = Perfdata::Bundled.find("h200_sxm", backend, version).expect("is there");
+            for slice in set.load::<DecodeAttentionSlice>().expect("is valid").slices {
+                for heads in [16, 30, 50] {
+                    let attention = DecodeAttention::of(&slice, heads, &h200());
+                    let attention = attention.expect("between the smallest and the largest");
+                    proptest!(config.clone(), |(batch in count(), kv_tokens in count())| {
+                        check(&attention, batch, kv_tokens)?;
+                    });
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn head_counts_without_a_common_length_can_be_read_between() {
+        let slice = DecodeAttentionSlice {
+            kv_dtype: AttentionDtype::Bfloat16,
+            kv_heads: 1,
+            head_dim: 128,
+            sources: Vec::new(),
+            n: vec![16, 18],
+            b: vec![1],
+            s: vec![64, 128],
+            ms: vec![Some(1.0), None, None, Some(2.0)],
+        };
+        let attention = DecodeAttention::of(&slice, 17, &h200()).expect("between the two");
+        for kv_tokens in [1, 64, 100, 128, 1000] {
+            check(&attention, 1, kv_tokens).expect("rows price as the walk");
+        }
+    }
+
+    #[test]
+    fn windows_drop_fractions() {
+        let windows = [
+            (0, (1, 1)),
+            (1, (1, 1)),
+            (9, (8, 9)),
+            (10, (9, 11)),
+            (1001, (900, 1101)),
+        ];
+        for (kv_tokens, window) in windows {
+            assert_eq!(kv_window(kv_tokens), window);
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! What holds across crates.
 
+mod code_map;
 mod golden;
 mod invariants;
 mod layering;

@@ -1,10 +1,13 @@
 //! What a simulated deployment consists of: units, identities, engines, models, GPUs, routers and workloads.
 //!
-//! This is the bottom layer. It reads and checks specs and traces and draws synthetic workloads; it
-//! does not price, route or simulate anything, and it never asks the host for anything but the files it
-//! is told to read and the number of cores.
+//! This is the bottom layer. It reads and checks specs and traces and draws synthetic workloads.
 //!
-//! | Where | What |
+//! What the crate is not: it does not price, route or simulate anything, and it never asks the host for anything but
+//! the files it is told to read and the number of cores.
+//!
+//! # Modules
+//!
+//! | module | subject |
 //! |---|---|
 //! | `spec` | [`RunSpec`], one simulation, and [`ReplayOptimizeSpec`], a sweep: the two JSON documents and their parts |
 //! | `engine_args`, `engine` | [`EngineArgs`] as given, [`EngineConfig`] with every default filled in |
@@ -12,9 +15,13 @@
 //! | `model`, `gpu` | [`ModelSpec`] and [`GpuSpec`], found by name |
 //! | `deployment` | [`Deployment`]: model, GPU and engine settings of one pool |
 //! | `workload_spec` | [`WorkloadSpec`], a workload as declared |
-//! | `workload`, `prompt_segments` | [`Workload`], every request of it, and what their prompts share |
+//! | `load`, `synthetic`, `random`, `trace` | from there to requests: drawn, or read from a trace |
+//! | `workload`, `prompt_interner`, `prompt_segments` | [`Workload`], every request of it, and what their prompts share |
+//! | `workload_checks`, `workload_error` | what makes no workload, and [`WorkloadError`] |
 //! | `units`, `ids` | simulated time, block sizes and identities |
 //! | `reader`, `nearest`, `error` | strict reading that finds all mistakes at once, and [`SpecError`] |
+//!
+//! # Example
 //!
 //! Reading a document fills in every default and says what is wrong and what is asked for in vain:
 //!

@@ -5,8 +5,10 @@
 //! candidate, a [`State`], is simulated once; its [`Record`] keeps the metrics and the verdict. The
 //! search is a heuristic descent to the edge of the budget, no proof that nothing better exists.
 //!
-//! This crate reads no files, prints nothing and knows no timing model by name. It does not
+//! What the crate is not: it reads no files, prints nothing and knows no timing model by name. It does not
 //! simulate either: `dynosim-core` does.
+//!
+//! # Modules
 //!
 //! | module | subject |
 //! |---|---|
@@ -22,6 +24,8 @@
 //! | `record` | what is noted down, and its columns |
 //! | `result`, `comparison` | what a search found, as data and as JSON |
 //! | `csv_table`, `table` | records as CSV and as text |
+//!
+//! # Example
 //!
 //! ```
 //! use dynosim_core::Scenario;

@@ -12,24 +12,28 @@
 //! A closure is a provider too. [`estimate_kv_tokens`] says how many tokens of KV cache a deployment has room
 //! for. Every [`Price`] says how much of it rests on extrapolation.
 //!
-//! This crate does not simulate: it knows nothing of requests, queues, schedulers or routers, and steps with
+//! What the crate is not: it does not simulate. It knows nothing of requests, queues, schedulers or routers, and steps with
 //! the same sums cost the same. It prices dense decoder-only transformers under tensor parallelism; experts,
 //! latent attention, sliding windows and pipeline parallelism are not covered.
 //!
 //! # Modules
-//! * `model`: the two traits, the step and its price.
-//! * `decode_inputs`: what the price of a decode step depends on.
-//! * `polynomial`, `roofline`, `table`: the providers.
-//! * `operators`, `dense_model`: the operators of a pass, written once for roofline and tables, and their sums.
-//! * `precision`, `work`: number formats of a deployment; what kernels compute and move.
-//! * `table_file`, `perfdata`, `engine_tables`: the tables' schema, where they are, and their cache.
-//! * `decode_rows`: what is prepared once per batch size.
-//! * `gemm`, `prefill_attention`, `decode_attention`, `head_planes`, `all_reduce`: what is read off each table.
-//! * `grid`, `plane`, `cubic_patch`, `reading`: the numerics of reading between measured points.
-//! * `axis`, `curve`, `surface`: the same for what is read over and over.
-//! * `capacity`: KV tokens that fit.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `model` | the two traits, the step and its price |
+//! | `decode_inputs` | what the price of a decode step depends on |
+//! | `polynomial`, `roofline`, `table` | the providers |
+//! | `operators`, `dense_model` | the operators of a pass, written once for roofline and tables, and their sums |
+//! | `precision`, `work` | number formats of a deployment; what kernels compute and move |
+//! | `table_file`, `perfdata`, `engine_tables` | the tables' schema, where they are, and their cache |
+//! | `decode_rows` | what is prepared once per batch size |
+//! | `gemm`, `prefill_attention`, `decode_attention`, `head_planes`, `all_reduce` | what is read off each table |
+//! | `grid`, `plane`, `cubic_patch`, `reading` | the numerics of reading between measured points |
+//! | `axis`, `curve`, `surface` | the same for what is read over and over |
+//! | `capacity` | KV tokens that fit |
 //!
 //! # Example
+//!
 //! A timing model of one's own needs two methods:
 //!
 //! ```

@@ -1,7 +1,44 @@
 //! DynoSim: which LLM-serving deployment to run, answered by simulation.
 //!
-//! This crate only puts the others together. Each can be used alone: `dynosim-timing` to price
-//! steps of a GPU of your own, `dynosim-router` to develop a router, `dynosim-core` to simulate.
+//! - [`run()`] simulates one deployment as a [`RunSpec`] describes it. [`Run`] does the same with parts of your own:
+//!   step times, routers, requests.
+//! - [`sweep()`] searches for the best deployment within a GPU budget as a [`ReplayOptimizeSpec`] describes it, and
+//!   [`compare`] searches both kinds of deployments. [`sweep_scenario`] prepares a [`sweep::Sweep`] with parts of your own.
+//! - [`summary()`] shows what a search found.
+//!
+//! What the crate is not: it adds nothing to the others but the way from names to things (models, GPUs, timing
+//! providers). Each can be used alone: [`timing`] to price steps of a GPU of your own, [`router`] to develop a router, [`core`]
+//! to simulate without documents, [`spec`] for documents and traces. Each is a crate of its own, `dynosim-timing` and so on.
+//!
+//! # Modules
+//!
+//! | module | subject |
+//! |---|---|
+//! | `run` | one simulation |
+//! | `search` | sweeps |
+//! | `scenario` | from the names in a spec to models, GPUs, requests and step times |
+//! | `summary` | the result of a sweep as text |
+//! | `error` | one error for everything |
+//!
+//! # Example
+//!
+//! ```
+//! use dynosim::RunSpec;
+//!
+//! let spec = RunSpec::from_json(
+//!     r#"{
+//!         "engine": { "model": "meta-llama/Meta-Llama-3.1-8B", "backend": "vllm" },
+//!         "hardware": { "system": "h200_sxm" },
+//!         "topology": { "workers": 2, "tp": 1 },
+//!         "workload": { "isl": 2000, "osl": 50, "requestCount": 40, "concurrency": 8 }
+//!     }"#,
+//! )?
+//! .value;
+//! let report = dynosim::run(&spec)?.report;
+//! assert_eq!(report.completed_requests, 40);
+//! println!("{:.0} output tok/s, TTFT {:.0} ms", report.output_throughput_tok_s(), report.ttft.p95);
+//! # Ok::<(), dynosim::Error>(())
+//! ```
 
 mod error;
 mod run;
@@ -23,3 +60,8 @@ pub use run::{Run, run};
 pub use scenario::{load_scenario, timing_provider};
 pub use search::{compare, sweep, sweep_scenario};
 pub use summary::summary;
+
+/// The code in the README compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

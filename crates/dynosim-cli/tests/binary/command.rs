@@ -40,9 +40,22 @@ pub(crate) fn dynosim(args: &[&str]) -> Ran {
     dynosim_with_input(args, "")
 }
 
+/// Runs the binary from the root of the repository.
+pub(crate) fn dynosim_at_root(args: &[&str]) -> Ran {
+    run(
+        Command::new(env!("CARGO_BIN_EXE_dynosim")).current_dir(root()),
+        args,
+        "",
+    )
+}
+
 /// Runs the binary on this standard input.
 pub(crate) fn dynosim_with_input(args: &[&str], input: &str) -> Ran {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_dynosim"))
+    run(&mut Command::new(env!("CARGO_BIN_EXE_dynosim")), args, input)
+}
+
+fn run(command: &mut Command, args: &[&str], input: &str) -> Ran {
+    let mut child = command
         .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -97,9 +110,12 @@ impl Folder {
     }
 }
 
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 /// The figures of the reference.
 pub(crate) fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/golden")
-        .join(name)
+    root().join("tests/golden").join(name)
 }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod command;
+mod readme;
 mod run;
 mod sweep;
 mod timing;

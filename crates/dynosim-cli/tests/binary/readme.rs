@@ -1,0 +1,84 @@
+//! The README keeps its word: its commands work, its specs are complete, its output is real.
+
+use std::fs;
+
+use crate::command::{Folder, dynosim_at_root, dynosim_with_input, root};
+
+fn readme() -> String {
+    fs::read_to_string(root().join("README.md")).expect("the README can be read")
+}
+
+/// The code blocks of a language, in order.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    let open = format!("```{language}\n");
+    let rest = text.split(open.as_str()).skip(1);
+    rest.filter_map(|block| block.split("```").next()).collect()
+}
+
+#[test]
+fn commands_work() {
+    let folder = Folder::new();
+    let results = folder.path("results");
+    let readme = readme();
+    let lines = blocks(&readme, "sh").into_iter().flat_map(str::lines);
+    let commands = lines.filter_map(|line| line.strip_prefix("dynosim "));
+    let mut run = 0;
+    for command in commands {
+        let command = command.split('#').next().unwrap_or(command);
+        let words = command.split_whitespace();
+        let args: Vec<&str> = words
+            .map(|word| if word == "results" { &results } else { word })
+            .collect();
+        assert_ne!(dynosim_at_root(&args).succeeds().stdout, "", "{command}");
+        run += 1;
+    }
+    assert!(run >= 10, "only {run} commands found");
+}
+
+#[test]
+fn printed_output_is_real() {
+    let printed = dynosim_at_root(&["run", "examples/specs/run_agg.json"])
+        .succeeds()
+        .stdout;
+    assert!(
+        readme().contains(&printed),
+        "put this into the README if it is right:\n{printed}"
+    );
+}
+
+#[test]
+fn specs_are_complete() {
+    let readme = readme();
+    let [run, sweep] = blocks(&readme, "json")[..] else {
+        panic!("a run and a sweep are expected");
+    };
+    for (command, spec) in [("run", run), ("sweep", sweep)] {
+        let ran = dynosim_with_input(&[command, "-"], spec).succeeds();
+        assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn every_spec_file_runs_without_a_warning_and_is_named() {
+    let readme = readme();
+    let specs = fs::read_dir(root().join("examples/specs")).expect("the folder can be read");
+    for spec in specs {
+        let name = spec.expect("and its entries").file_name();
+        let path = format!("examples/specs/{}", name.to_str().expect("a plain name"));
+        let command = if path.contains("sweep") { "sweep" } else { "run" };
+        let ran = dynosim_at_root(&[command, &path]).succeeds();
+        assert!(!ran.stderr.contains("warning"), "{path}: {}", ran.stderr);
+        assert!(readme.contains(&path), "the README does not name {path}");
+    }
+}
+
+#[test]
+fn examples_that_it_names_exist() {
+    let readme = readme();
+    let names = readme.split("--example ").skip(1);
+    for name in names.filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()) {
+        let examples = root().join("examples");
+        let there = examples.join(format!("{name}.rs")).exists() || examples.join(name).join("main.rs").exists();
+        assert!(there, "{name}");
+    }
+}

@@ -56,12 +56,12 @@ impl Distribution {
     pub(super) fn at_ranks([min, median, p75, p90, p95, p99, max]: [f64; 7]) -> Self {
         Self {
             min,
+            max,
             median,
             p75,
             p90,
             p95,
             p99,
-            max,
             ..Self::default()
         }
     }

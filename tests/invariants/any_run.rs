@@ -69,7 +69,12 @@ impl AnyRun {
     /// What comes of it. `None` if every request is rejected, or if it gets stuck and may: admission
     /// under the `dynosim-1.2` rules can take turns with preemption for ever.
     pub(super) fn serve(&self) -> Option<Served> {
-        match self.case.simulate_as(&self.spec(), Stepping::Bulk) {
+        self.serve_stepping(Stepping::Bulk)
+    }
+
+    /// What comes of it when decode steps are computed in this way.
+    pub(super) fn serve_stepping(&self, stepping: Stepping) -> Option<Served> {
+        match self.case.simulate_as(&self.spec(), stepping) {
             Ok(outcome) => Some(Served {
                 requests: self.case.workload().requests().to_vec(),
                 outcome,

@@ -1,5 +1,6 @@
 //! What every request may rely on.
 
+use dynosim::core::{Outcome, RequestRecord, Stepping};
 use dynosim::spec::{Admission, Rules, SimTime};
 use proptest::prelude::*;
 
@@ -81,7 +82,7 @@ proptest! {
             return Ok(());
         }
         let in_flight_at = |instant: SimTime| {
-            let in_flight = |record: &&dynosim::core::RequestRecord| {
+            let in_flight = |record: &&RequestRecord| {
                 record.arrival.is_some_and(|arrival| arrival <= instant) && record.last_token > instant
             };
             served.outcome.requests.iter().filter(in_flight).count()
@@ -102,10 +103,16 @@ proptest! {
     #[test]
     fn the_same_spec_and_seed_give_the_same_result(run in AnyRun::any()) {
         let (Some(first), Some(second)) = (run.serve(), run.serve()) else { return Ok(()) };
-        prop_assert_eq!(&first.outcome.report, &second.outcome.report);
-        prop_assert_eq!(&first.outcome.requests, &second.outcome.requests);
-        prop_assert_eq!(&first.outcome.token_times, &second.outcome.token_times);
-        prop_assert_eq!(first.outcome.evictions, second.outcome.evictions);
+        is_same(&first.outcome, &second.outcome)?;
+    }
+
+    #[test]
+    fn differential_bulk_equals_single(run in AnyRun::any()) {
+        let (bulk, single) = (run.serve(), run.serve_stepping(Stepping::Single));
+        prop_assert_eq!(bulk.is_some(), single.is_some());
+        if let (Some(bulk), Some(single)) = (bulk, single) {
+            is_same(&bulk.outcome, &single.outcome)?;
+        }
     }
 
     #[test]
@@ -114,4 +121,12 @@ proptest! {
         let Some(served) = run.serve() else { return Ok(()) };
         prop_assert!(served.outcome.requests.iter().all(|record| record.preemptions == 0));
     }
+}
+
+fn is_same(one: &Outcome, other: &Outcome) -> Result<(), TestCaseError> {
+    prop_assert_eq!(&one.report, &other.report);
+    prop_assert_eq!(&one.requests, &other.requests);
+    prop_assert_eq!(&one.token_times, &other.token_times);
+    prop_assert_eq!(one.evictions, other.evictions);
+    Ok(())
 }

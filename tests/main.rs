@@ -2,6 +2,8 @@
 
 mod code_map;
 mod golden;
+mod invariants;
 mod layering;
 mod random_cases;
+mod sglang_examples;
 mod twin;

@@ -40,6 +40,14 @@ fn step_time(price: Price, speedup: f64, step: &StepShape) -> Result<StepTime, S
         });
     }
     let share = (price.extrapolated_ms / price.ms).min(1.0);
-    let extrapolated = SimDuration::from_ms(total.as_ms() * share).ok_or_else(bad_price)?;
-    Ok(StepTime { total, extrapolated })
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a time is one"
+    )]
+    let extrapolated = (total.as_nanos() as f64 * share) as u64;
+    Ok(StepTime {
+        total,
+        extrapolated: SimDuration::from_nanos(extrapolated),
+    })
 }

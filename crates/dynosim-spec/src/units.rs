@@ -153,8 +153,16 @@ impl fmt::Display for SimDuration {
 /// to the nearest one, halves to the even one. `None` if negative, not finite or longer than the clock.
 fn nanos_of_secs(secs: f64) -> Option<u64> {
     const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
-    if secs == 0.0 {
-        return Some(0);
+    let nanos = secs * 1e9;
+    // Below eight seconds the product is off by less than a millionth, so only what comes near a
+    // half needs the exact way.
+    if (0.0..8e9).contains(&nanos) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
+        let whole = nanos as u64;
+        let beyond_half = nanos - whole as f64 - 0.5;
+        if beyond_half.abs() > 1e-5 {
+            return Some(whole + u64::from(beyond_half > 0.0));
+        }
     }
     let bits = secs.to_bits();
     // The sign bit counts as exponent, so negative numbers are out of range like huge ones.

@@ -8,6 +8,8 @@
 mod block_pool;
 mod idle_list;
 mod prefix_cache;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use block_pool::{BlockPool, KvHold};
 pub(crate) use prefix_cache::{PrefixCache, PrefixHold};

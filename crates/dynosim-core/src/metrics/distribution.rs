@@ -29,7 +29,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Describes `values`, which are sorted on the way.
+    /// Describes `values`.
     pub(crate) fn of(mut values: Vec<f64>) -> Self {
         let count = values.len() as f64;
         if values.is_empty() {
@@ -37,30 +37,31 @@ impl Distribution {
         }
         let mean = values.iter().sum::<f64>() / count;
         let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
-        values.sort_unstable_by(f64::total_cmp);
+        // Ranks ascend, so each is looked for among the values that the one before left behind.
+        let mut from = 0;
+        let at_ranks = ranks(values.len() as u64).map(|rank| {
+            let rank = usize::try_from(rank).expect("an index into the sample");
+            let (_, &mut value, _) = values[from..].select_nth_unstable_by(rank - from, f64::total_cmp);
+            from = rank;
+            value
+        });
         Self {
             mean,
             std: (squares / count).sqrt(),
-            ..Self::of_ranks(values.len() as u64, |rank| {
-                values[usize::try_from(rank).expect("an index into the sample")]
-            })
+            ..Self::at_ranks(at_ranks)
         }
     }
 
-    /// Extremes and percentiles of a sample that can be asked for its value at a rank.
-    pub(super) fn of_ranks(count: u64, value_at: impl Fn(u64) -> f64) -> Self {
-        let Some(last) = count.checked_sub(1) else {
-            return Self::default();
-        };
-        let percentile = |percent: u64| value_at((last * percent + 50) / 100);
+    /// Extremes and percentiles from the values at [`ranks`].
+    pub(super) fn at_ranks([min, median, p75, p90, p95, p99, max]: [f64; 7]) -> Self {
         Self {
-            min: value_at(0),
-            max: value_at(last),
-            median: percentile(50),
-            p75: percentile(75),
-            p90: percentile(90),
-            p95: percentile(95),
-            p99: percentile(99),
+            min,
+            max,
+            median,
+            p75,
+            p90,
+            p95,
+            p99,
             ..Self::default()
         }
     }
@@ -79,6 +80,22 @@ impl Distribution {
             ("std", self.std),
         ]
     }
+}
+
+/// Ranks of the smallest value, the 50th, 75th, 90th, 95th and 99th percentile and the largest value
+/// of a sorted sample of `count` values, at least 1.
+pub(super) fn ranks(count: u64) -> [u64; 7] {
+    let last = count - 1;
+    let percentile = |percent: u64| (last * percent + 50) / 100;
+    [
+        0,
+        percentile(50),
+        percentile(75),
+        percentile(90),
+        percentile(95),
+        percentile(99),
+        last,
+    ]
 }
 
 #[cfg(test)]

@@ -57,21 +57,21 @@ impl SglangEngine {
         Ok(time.total)
     }
 
-    /// Takes pages from the request with the fewest outputs until there is a slot for every
-    /// running request's next token, or only one is left.
+    /// Takes pages from the request with the fewest outputs until there is a slot for every running
+    /// request's next token. The last one running never gives way, but the unfinished prompt does.
     fn retract_until_all_fit(&mut self, context: &mut PassContext<'_>) {
-        let mut retracted = false;
-        while self.running.len() > 1 && self.pages_for_next_tokens(context.pool) > self.pages.available_pages() {
+        while self.pages_for_next_tokens(context.pool) > self.pages.available_pages() {
             let fewest = (0..self.running.len()).min_by_key(|&index| self.running[index].generated);
-            let mut sequence = self.running.swap_remove(fewest.expect("more than one is running"));
+            let sequence = match (fewest, self.running.len()) {
+                (Some(fewest), 2..) => Some(self.running.swap_remove(fewest)),
+                _ => self.unfinished.take(),
+            };
+            let mut sequence = sequence.expect("a request alone fits, or it is rejected");
             self.pages
                 .release(context.pool.prompts.path(sequence.request), &mut sequence.hold);
             sequence.materialised = 0;
             context.recorder.preempted(sequence.request);
             self.waiting.push_front(sequence);
-            retracted = true;
-        }
-        if retracted {
             self.reserve_ratio.reset();
         }
     }

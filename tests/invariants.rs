@@ -1,0 +1,5 @@
+//! What holds for every run, whatever the engine, the rules, the router and the load.
+
+mod any_run;
+mod lives;
+mod report;

@@ -6,7 +6,7 @@
 //! count how often each context was visited, which gives the gaps between tokens at the end.
 
 use dynosim_spec::SimDuration;
-use dynosim_timing::StepShape;
+use dynosim_timing::{Price, StepShape};
 
 use crate::engine::PoolSetup;
 use crate::error::SimError;
@@ -160,9 +160,12 @@ impl Page {
             extrapolated: [0; PAGE + 1],
             visits: [0; PAGE + 1],
         };
-        for at in 0..PAGE {
-            let context = (number * PAGE + at) as u64;
-            let time = pool.decode_time(&StepShape::decode(seqs, context * u64::from(seqs)))?;
+        let first_context = (number * PAGE) as u64;
+        let mut prices = [Price::ZERO; PAGE];
+        pool.timing.decode_over_contexts(seqs, first_context, &mut prices);
+        for (at, price) in prices.into_iter().enumerate() {
+            let context = first_context + at as u64;
+            let time = pool.decode_step_time(price, || StepShape::decode(seqs, context * u64::from(seqs)))?;
             page.total[at + 1] = page.total[at] + time.total.as_nanos();
             page.extrapolated[at + 1] = page.extrapolated[at] + time.extrapolated.as_nanos();
         }

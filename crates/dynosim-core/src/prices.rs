@@ -17,22 +17,33 @@ pub(crate) struct StepTime {
 impl PoolSetup {
     /// Time of the prompt part of a step.
     pub(crate) fn prefill_time(&self, step: &StepShape) -> Result<StepTime, SimError> {
-        step_time(self.timing.prefill(step), self.config.speedup_ratio, step)
+        step_time(self.timing.prefill(step), self.config.speedup_ratio, || *step)
     }
 
     /// Time of the generating part of a step.
     pub(crate) fn decode_time(&self, step: &StepShape) -> Result<StepTime, SimError> {
+        self.decode_step_time(self.timing.decode(step), || *step)
+    }
+
+    /// Time that a price of the generating part of a step stands for.
+    pub(crate) fn decode_step_time(
+        &self,
+        price: Price,
+        step: impl FnOnce() -> StepShape,
+    ) -> Result<StepTime, SimError> {
         let ratio = self.config.speedup_ratio * self.config.decode_speedup_ratio;
-        step_time(self.timing.decode(step), ratio, step)
+        step_time(price, ratio, step)
     }
 }
 
-fn step_time(price: Price, speedup: f64, step: &StepShape) -> Result<StepTime, SimError> {
-    let bad_price = || SimError::BadPrice {
-        ms: price.ms,
-        step: *step,
+fn step_time(price: Price, speedup: f64, step: impl FnOnce() -> StepShape) -> Result<StepTime, SimError> {
+    let Some(total) = SimDuration::from_ms(price.ms) else {
+        return Err(SimError::BadPrice {
+            ms: price.ms,
+            step: step(),
+        });
     };
-    let total = SimDuration::from_ms(price.ms).ok_or_else(bad_price)?.sped_up(speedup);
+    let total = total.sped_up(speedup);
     if price.extrapolated_ms <= 0.0 || price.ms <= 0.0 {
         return Ok(StepTime {
             total,

@@ -1,6 +1,6 @@
 //! What the price of a decode step is a function of, and a check that a model says so truly.
 
-use crate::model::{StepShape, TimingModel};
+use crate::model::{Price, StepShape, TimingModel};
 
 /// What [`TimingModel::decode`] looks at.
 ///
@@ -59,7 +59,8 @@ impl DecodeInputs {
 }
 
 /// Checks, for tests, that `model` prices no decode step by more than
-/// [`TimingModel::decode_depends_on`] says: each of `steps` against others that must cost exactly the same.
+/// [`TimingModel::decode_depends_on`] says, each of `steps` against others that must cost exactly the same,
+/// and that [`TimingModel::decode_over_contexts`] agrees.
 ///
 /// ```
 /// use dynosim_timing::{PolynomialTiming, StepShape, check_decode_inputs};
@@ -88,13 +89,30 @@ pub fn check_decode_inputs(model: &dyn TimingModel, steps: impl IntoIterator<Ite
                 "decode does not depend on {inputs:?} alone: {step:?} costs {price:?}, {other:?} costs {found:?}"
             );
         }
+        if let (DecodeInputs::MeanContext, Some(context)) = (inputs, step.mean_context()) {
+            check_contexts(model, step.decode_seqs, context);
+        }
+    }
+}
+
+/// [`TimingModel::decode_over_contexts`] gives what [`TimingModel::decode`] gives.
+#[track_caller]
+fn check_contexts(model: &dyn TimingModel, seqs: u32, first_context: u64) {
+    let mut prices = [Price::ZERO; 4];
+    model.decode_over_contexts(seqs, first_context, &mut prices);
+    for (context, found) in (first_context..).zip(prices) {
+        let tokens = context.saturating_mul(u64::from(seqs));
+        let price = model.decode(&StepShape::decode(seqs, tokens));
+        assert!(
+            found == price,
+            "{seqs} sequences of {context} tokens cost {price:?} by themselves and {found:?} among other contexts"
+        );
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Price;
 
     /// Prices by `price`, and claims that only `inputs` matter.
     struct Claim {

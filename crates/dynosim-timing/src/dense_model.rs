@@ -3,7 +3,7 @@
 use crate::decode_inputs::DecodeInputs;
 use crate::decode_rows::{DecodeRow, DecodeRows};
 use crate::model::{Price, StepShape, TimingModel};
-use crate::operators::{DenseShape, Kernels, OPERATORS, OperatorCost, PromptBatch, total};
+use crate::operators::{AttentionOverContext, DenseShape, Kernels, OPERATORS, OperatorCost, PromptBatch, total};
 use crate::polynomial::DECODE_FLOOR_MS;
 
 /// Output tokens between two evaluations of a longer decode.
@@ -89,15 +89,26 @@ where
         let Some(context) = step.mean_context() else {
             return Price::ZERO;
         };
-        let kv_tokens = context.saturating_add(1);
-        let price = self.ask_row(u64::from(step.decode_seqs), |row| row.price(kv_tokens));
-        Price {
-            ms: price.ms.max(DECODE_FLOOR_MS),
-            extrapolated_ms: price.extrapolated_ms.max(0.0),
-        }
+        self.ask_row(u64::from(step.decode_seqs), |row| step_price(row, context))
+    }
+
+    fn decode_over_contexts(&self, decode_seqs: u32, first_context: u64, prices: &mut [Price]) {
+        self.ask_row(u64::from(decode_seqs), |row| {
+            for (context, price) in (first_context..).zip(prices) {
+                *price = step_price(row, context);
+            }
+        });
     }
 
     fn decode_depends_on(&self) -> DecodeInputs {
         DecodeInputs::MeanContext
+    }
+}
+
+fn step_price<A: AttentionOverContext>(row: &DecodeRow<A>, context: u64) -> Price {
+    let price = row.price(context.saturating_add(1));
+    Price {
+        ms: price.ms.max(DECODE_FLOOR_MS),
+        extrapolated_ms: price.extrapolated_ms.max(0.0),
     }
 }

@@ -121,6 +121,20 @@ pub trait TimingModel: Debug + Send + Sync {
     fn decode_depends_on(&self) -> DecodeInputs {
         DecodeInputs::WholeStep
     }
+
+    /// Writes the prices of decode steps of `decode_seqs` sequences whose mean context is
+    /// `first_context`, one more, two more and so on.
+    ///
+    /// Asked only of models that depend on the mean context alone. An override must write exactly
+    /// what [`decode`](Self::decode) gives; it only saves looking up the same things again.
+    fn decode_over_contexts(&self, decode_seqs: u32, first_context: u64, prices: &mut [Price]) {
+        for (context, price) in (first_context..).zip(prices) {
+            *price = self.decode(&StepShape::decode(
+                decode_seqs,
+                context.saturating_mul(decode_seqs.into()),
+            ));
+        }
+    }
 }
 
 /// Gives a [`TimingModel`] for a deployment. Rare and fallible: data is loaded and its coverage

@@ -244,4 +244,8 @@ impl TimingModel for RooflineModel {
     fn decode_depends_on(&self) -> DecodeInputs {
         self.0.decode_depends_on()
     }
+
+    fn decode_over_contexts(&self, decode_seqs: u32, first_context: u64, prices: &mut [Price]) {
+        self.0.decode_over_contexts(decode_seqs, first_context, prices);
+    }
 }

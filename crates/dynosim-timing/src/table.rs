@@ -321,4 +321,8 @@ impl TimingModel for TableModel {
     fn decode_depends_on(&self) -> DecodeInputs {
         self.0.decode_depends_on()
     }
+
+    fn decode_over_contexts(&self, decode_seqs: u32, first_context: u64, prices: &mut [Price]) {
+        self.0.decode_over_contexts(decode_seqs, first_context, prices);
+    }
 }

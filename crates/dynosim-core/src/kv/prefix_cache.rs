@@ -294,14 +294,13 @@ impl PrefixCache {
     }
 
     fn new_tail(&mut self, request: RequestId) -> StretchId {
-        let tail = Stretch::new(u32::MAX, Some(request));
         if let Some(id) = self.unused_tails.pop() {
-            self.stretches[id.index()] = tail;
-            id
-        } else {
-            self.stretches.push(tail);
-            StretchId(u32::try_from(self.stretches.len() - 1).expect("stretches are counted by u32"))
+            // Nothing is left of the tail before but its empty lists.
+            self.stretches[id.index()].owner = Some(request);
+            return id;
         }
+        self.stretches.push(Stretch::new(u32::MAX, Some(request)));
+        StretchId(u32::try_from(self.stretches.len() - 1).expect("stretches are counted by u32"))
     }
 
     /// One holder of a stretch goes from depth `from` to depth `to`.

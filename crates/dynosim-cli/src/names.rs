@@ -35,8 +35,8 @@ pub(crate) fn systems() -> Result<(), CliError> {
         let gpu = GpuSpec::find(name).map_err(Error::from)?;
         let _ = writeln!(
             lines,
-            "{name:<10} {:>4.0} GB, {:>4.2} TB/s, {:>4.0} bf16 TFLOP/s, {} GPUs per node",
-            gpu.memory_bytes as f64 / 1e9,
+            "{name:<10} {:>4.0} GiB, {:>4.2} TB/s, {:>4.0} bf16 TFLOP/s, {} GPUs per node",
+            gpu.memory_bytes as f64 / f64::from(1 << 30),
             gpu.memory_bandwidth / 1e12,
             gpu.bf16_flops / 1e12,
             gpu.gpus_per_node

@@ -5,13 +5,19 @@ use std::cmp::Reverse;
 use strsim::damerau_levenshtein;
 
 /// The candidate most like `name`, if one is like it at all; case, hyphens and underscores do not count.
+/// A candidate that `name` is the beginning of wins.
 pub(crate) fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let wanted = plain(name);
     candidates
         .into_iter()
         .map(|candidate| {
             let candidate_plain = plain(candidate);
-            let distance = damerau_levenshtein(&wanted, &candidate_plain);
+            let begins = wanted.len() >= 3 && candidate_plain.starts_with(&wanted);
+            let distance = if begins {
+                0
+            } else {
+                damerau_levenshtein(&wanted, &candidate_plain)
+            };
             (distance, Reverse(common_prefix(&wanted, &candidate_plain)), candidate)
         })
         .filter(|(distance, _, candidate)| *distance <= candidate.len().max(name.len()).div_ceil(3))
@@ -36,6 +42,7 @@ mod tests {
 
     #[test]
     fn spelling_variants_find_the_known_name() {
+        assert_eq!(nearest("h200", ["gb200", "h200_sxm", "h100_sxm"]), Some("h200_sxm"));
         let known = ["max_num_seqs", "max_num_batched_tokens", "block_size", "sglang"];
         let check = |name: &str, expected: Option<&str>| assert_eq!(nearest(name, known), expected, "{name}");
         check("max_num_seq", Some("max_num_seqs"));

@@ -92,6 +92,6 @@ pub enum TimingKind {
     Table,
     /// Peak rates of the GPU with calibrated efficiencies.
     Roofline,
-    /// The reference's fitted polynomials, for one model and GPU.
+    /// The polynomials of the reference, the same for every model and GPU.
     Polynomial,
 }

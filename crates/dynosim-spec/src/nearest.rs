@@ -12,7 +12,7 @@ pub(crate) fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c s
         .into_iter()
         .map(|candidate| {
             let candidate_plain = plain(candidate);
-            let begins = wanted.len() >= 3 && candidate_plain.starts_with(&wanted);
+            let begins = wanted.len() >= 4 && candidate_plain.starts_with(&wanted);
             let distance = if begins {
                 0
             } else {

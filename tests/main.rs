@@ -4,6 +4,7 @@ mod code_map;
 mod golden;
 mod invariants;
 mod layering;
+mod limits;
 mod random_cases;
 mod sglang_examples;
 mod twin;

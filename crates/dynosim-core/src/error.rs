@@ -22,7 +22,8 @@ pub enum SimError {
     /// A worker passes on and on without getting anything done.
     #[error(
         "no progress: {pool} worker {worker} made {passes} passes without emitting a token or computing more of a \
-         prompt; request {request} does not get {resource}"
+         prompt; request {request} and others take KV blocks from each other, of which there are {num_gpu_blocks}; \
+         give num_gpu_blocks more, or use the rules vllm-v1, under which waiting requests take none"
     )]
     NoProgress {
         /// Pool of the worker.
@@ -33,9 +34,15 @@ pub enum SimError {
         passes: u32,
         /// Request at the head of the queue.
         request: u32,
-        /// What it lacks.
-        resource: &'static str,
+        /// KV blocks of the worker.
+        num_gpu_blocks: u32,
     },
+    /// Something would happen later than the simulated clock can tell.
+    #[error(
+        "the simulated clock ends after 584 years, and the run does not; look for a speed-up, a bandwidth, a rate or a \
+         delay that is out of all proportion"
+    )]
+    ClockExhausted,
     /// The router keeps requests back although nothing is left to happen.
     #[error("{waiting} requests are held back by the {pool} router for ever, the first one is request {request}")]
     NeverReleased {

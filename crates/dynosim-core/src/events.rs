@@ -103,8 +103,8 @@ struct Entry {
 
 /// Later than every pass end.
 const NONE: Entry = Entry {
-    time: SimTime::from_nanos(u64::MAX),
-    last_step_start: SimTime::from_nanos(u64::MAX),
+    time: SimTime::MAX,
+    last_step_start: SimTime::MAX,
     leaf: u32::MAX,
 };
 

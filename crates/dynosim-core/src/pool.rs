@@ -119,8 +119,11 @@ impl Pool {
             return SimDuration::ZERO;
         };
         let bytes = f64::from(input_tokens) * bytes_per_token as f64;
-        // No bandwidth means no delay, as in the reference.
-        SimDuration::from_ms(bytes / (gb_per_s * 1e9) * 1000.0).unwrap_or(SimDuration::ZERO)
+        if gb_per_s <= 0.0 {
+            // No bandwidth means no delay, as in the reference.
+            return SimDuration::ZERO;
+        }
+        SimDuration::from_ms(bytes / (gb_per_s * 1e9) * 1000.0).unwrap_or(SimDuration::MAX)
     }
 
     /// Blocks evicted by all workers so far.
@@ -308,7 +311,7 @@ impl Worker {
             worker: id.get(),
             passes: self.passes_without_progress,
             request: self.engine.head().map_or(0, RequestId::get),
-            resource: "KV blocks",
+            num_gpu_blocks: setup.num_gpu_blocks,
         })
     }
 }

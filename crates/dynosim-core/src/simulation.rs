@@ -144,6 +144,9 @@ impl<'w> Simulation<'w> {
         loop {
             self.settle()?;
             let Some(next) = self.next_time() else { break };
+            if next == SimTime::MAX {
+                return Err(SimError::ClockExhausted);
+            }
             self.now = next;
         }
         if self.unfinished > 0 {

@@ -23,6 +23,9 @@ impl SimTime {
     /// The start of the run.
     pub const ZERO: Self = Self(0);
 
+    /// The end of the clock, 584 years later: sums that would lie beyond it end here.
+    pub const MAX: Self = Self(u64::MAX);
+
     /// The instant `nanos` nanoseconds after the start.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
@@ -48,6 +51,9 @@ impl SimTime {
 impl SimDuration {
     /// No time at all.
     pub const ZERO: Self = Self(0);
+
+    /// Longer than the clock runs.
+    pub const MAX: Self = Self(u64::MAX);
 
     /// A span of `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {

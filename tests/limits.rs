@@ -1,0 +1,104 @@
+//! Where a run must end with an error instead of a number.
+
+use dynosim::Error;
+use dynosim::core::SimError;
+use dynosim::spec::{
+    Backend, EngineArgs, EngineSpec, HardwareSpec, Limit, Rules, RunSpec, SyntheticLoad, SyntheticWorkload, TimingKind,
+    TimingSpec, Topology, WorkloadSpec,
+};
+
+fn spec(args: EngineArgs, workload: SyntheticWorkload) -> RunSpec {
+    let engine = EngineSpec {
+        base_engine_args: EngineArgs {
+            num_gpu_blocks: args.num_gpu_blocks.or(Some(1000)),
+            ..args
+        },
+        ..EngineSpec::new("any", Backend::Vllm)
+    };
+    let topology = Topology::Aggregated { workers: 1, tp: 1 };
+    let workload = WorkloadSpec::Synthetic(workload);
+    let mut spec = RunSpec::new(engine, HardwareSpec::new("h200_sxm"), topology, workload);
+    spec.timing = TimingSpec {
+        provider: TimingKind::Polynomial,
+        engine_version: None,
+    };
+    spec
+}
+
+fn few_requests() -> SyntheticWorkload {
+    SyntheticWorkload::new(1000, 20, 4, SyntheticLoad::Concurrency(2))
+}
+
+#[track_caller]
+fn ends_beyond_the_clock(spec: &RunSpec) {
+    let outcome = dynosim::run(spec);
+    assert!(
+        matches!(outcome, Err(Error::Simulation(SimError::ClockExhausted))),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn steps_longer_than_the_clock_are_an_error() {
+    let args = EngineArgs {
+        speedup_ratio: Some(1e-300),
+        ..EngineArgs::default()
+    };
+    ends_beyond_the_clock(&spec(args, few_requests()));
+}
+
+#[test]
+fn think_times_beyond_the_clock_are_an_error() {
+    let workload = SyntheticWorkload {
+        turns_per_session: 20,
+        inter_turn_delay_ms: 1e12,
+        ..few_requests()
+    };
+    ends_beyond_the_clock(&spec(EngineArgs::default(), workload));
+}
+
+#[test]
+fn transfers_that_never_end_are_an_error() {
+    let args = EngineArgs {
+        kv_bytes_per_token: Some(1_000_000),
+        kv_transfer_bandwidth: Some(1e-300),
+        ..EngineArgs::default()
+    };
+    let mut spec = spec(args, few_requests());
+    spec.topology = Topology::Disaggregated {
+        prefill_workers: 1,
+        decode_workers: 1,
+        prefill_tp: 1,
+        decode_tp: 1,
+    };
+    ends_beyond_the_clock(&spec);
+}
+
+#[test]
+fn requests_that_take_blocks_from_each_other_for_ever_are_an_error() {
+    let args = EngineArgs {
+        block_size: Some(4),
+        num_gpu_blocks: Some(14),
+        max_num_batched_tokens: Some(Limit::AtMost(16)),
+        ..EngineArgs::default()
+    };
+    let workload = SyntheticWorkload::new(40, 4, 2, SyntheticLoad::ArrivalIntervalMs(0.0));
+    let mut spec = spec(args, workload);
+    spec.engine.rules = Rules::Dynosim12;
+    let Err(error) = dynosim::run(&spec) else {
+        panic!("the two evict each other's prompts");
+    };
+    assert!(
+        matches!(error, Error::Simulation(SimError::NoProgress { .. })),
+        "{error}"
+    );
+    assert!(error.to_string().contains("of which there are 14"), "{error}");
+    spec.engine.rules = Rules::VllmV1;
+    assert_eq!(
+        dynosim::run(&spec)
+            .expect("one waits for the other")
+            .report
+            .completed_requests,
+        2
+    );
+}

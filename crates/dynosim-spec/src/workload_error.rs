@@ -68,6 +68,14 @@ pub enum WorkloadError {
         /// The line, from 1.
         line: usize,
     },
+    /// A line has no end in sight.
+    #[error("{path}, line {line}: longer than 256 MiB; a trace is JSON lines, one request or session each")]
+    LineTooLong {
+        /// The trace.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+    },
     /// The trace is a stand-in that Git LFS left for the real file.
     #[error("{path} is a Git LFS pointer and not the trace itself; fetch it with `git lfs pull`")]
     LfsPointer {

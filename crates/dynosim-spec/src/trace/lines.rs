@@ -1,12 +1,15 @@
 //! The lines of a trace, read one at a time.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::ops::Range;
 
 use crate::workload_error::WorkloadError;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/v1";
+
+/// Bytes that no row has: reading a file without line ends must not fill the memory.
+const LONGEST_LINE: u64 = 256 << 20;
 
 /// The lines of a trace that are not blank, with their numbers.
 pub(super) struct Lines<'a, R> {
@@ -36,7 +39,7 @@ impl<'a, R: BufRead> Lines<'a, R> {
         let row = loop {
             self.buffer.clear();
             self.number += 1;
-            let read = self.input.read_until(b'\n', &mut self.buffer);
+            let read = (&mut self.input).take(LONGEST_LINE).read_until(b'\n', &mut self.buffer);
             let bytes = read.map_err(|source| WorkloadError::Read {
                 path: self.path.to_owned(),
                 line: self.number,
@@ -44,6 +47,12 @@ impl<'a, R: BufRead> Lines<'a, R> {
             })?;
             if bytes == 0 {
                 return Ok(None);
+            }
+            if bytes as u64 == LONGEST_LINE {
+                return Err(WorkloadError::LineTooLong {
+                    path: self.path.to_owned(),
+                    line: self.number,
+                });
             }
             let row = self.row_in_buffer();
             if !row.is_empty() {

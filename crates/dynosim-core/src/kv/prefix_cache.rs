@@ -3,6 +3,8 @@
 //! A request's full blocks are its shared segments (`PromptSegments`) followed by a private tail:
 //! the rest of its prompt and what it has generated. Segments and tails are both *stretches*.
 
+use std::num::NonZeroU32;
+
 use dynosim_spec::{PromptSegments, RequestId, SegmentId};
 
 use super::idle_list::{IdleList, RunId};
@@ -52,30 +54,43 @@ impl StretchId {
     }
 }
 
-/// State of one stretch on this worker. Invariant: held depth <= resident depth <= `blocks`.
-#[derive(Debug, Clone)]
+/// State of one stretch on this worker, kept small because there is one per worker and segment.
+///
+/// Invariant: held depth <= resident depth <= `blocks`.
+#[derive(Debug, Clone, Copy)]
 struct Stretch {
     /// Blocks of the segment; unlimited for a tail.
     blocks: u32,
     resident: u32,
     /// Requests that hold the whole segment.
     full_holders: u32,
-    /// Depths of the requests that hold a part of it.
-    partial_holders: Vec<u32>,
+    /// The deepest that anybody holds who holds only a part.
+    partly_held: u32,
     shallowest_idle: RunId,
     /// Request whose tail this is.
-    owner: Option<RequestId>,
+    owner: Option<Owner>,
+}
+
+/// A request as the owner of a tail, in four bytes even where there may be none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owner(NonZeroU32);
+
+impl Owner {
+    fn new(request: RequestId) -> Self {
+        let above_zero = request.get().checked_add(1).and_then(NonZeroU32::new);
+        Self(above_zero.expect("a workload has fewer than 2^32 - 1 requests"))
+    }
 }
 
 impl Stretch {
-    fn new(blocks: u32, owner: Option<RequestId>) -> Self {
+    const fn segment(blocks: u32) -> Self {
         Self {
             blocks,
             resident: 0,
             full_holders: 0,
-            partial_holders: Vec::new(),
+            partly_held: 0,
             shallowest_idle: RunId::NONE,
-            owner,
+            owner: None,
         }
     }
 
@@ -83,22 +98,7 @@ impl Stretch {
         if self.full_holders > 0 {
             self.blocks
         } else {
-            self.partial_holders.iter().copied().max().unwrap_or(0)
-        }
-    }
-
-    fn replace_holder(&mut self, old: u32, new: u32) {
-        if old == self.blocks {
-            self.full_holders -= 1;
-        } else if old > 0 {
-            let at = self.partial_holders.iter().position(|&depth| depth == old);
-            self.partial_holders
-                .swap_remove(at.expect("a holder is listed with its depth"));
-        }
-        if new == self.blocks {
-            self.full_holders += 1;
-        } else if new > 0 {
-            self.partial_holders.push(new);
+            self.partly_held
         }
     }
 }
@@ -109,6 +109,8 @@ impl Stretch {
 #[derive(Debug)]
 pub(crate) struct PrefixCache {
     stretches: Vec<Stretch>,
+    /// Depths of requests that hold a part of a segment: those in the middle of a prompt.
+    partial_holders: Vec<(StretchId, u32)>,
     segments: u32,
     unused_tails: Vec<StretchId>,
     idle: IdleList,
@@ -124,7 +126,7 @@ impl PrefixCache {
     pub(crate) fn for_prompts(prompts: &PromptSegments) -> Self {
         let segments = u32::try_from(prompts.segment_count()).expect("segments are indexed by u32");
         let blocks = (0..segments).map(|segment| prompts.segment_blocks(SegmentId::new(segment)));
-        Self::over(blocks.map(|blocks| Stretch::new(blocks, None)).collect())
+        Self::over(blocks.map(Stretch::segment).collect())
     }
 
     /// A cache that forgets blocks as soon as nobody holds them, and so never finds any again.
@@ -139,6 +141,7 @@ impl PrefixCache {
         Self {
             segments: u32::try_from(segments.len()).expect("segments are indexed by u32"),
             stretches: segments,
+            partial_holders: Vec::new(),
             unused_tails: Vec::new(),
             idle: IdleList::new(),
             resident: 0,
@@ -290,24 +293,55 @@ impl PrefixCache {
 
     fn tail_of(&self, hold: &PrefixHold) -> Option<StretchId> {
         let owner = self.stretches.get(hold.tail.index())?.owner;
-        (owner == Some(hold.request)).then_some(hold.tail)
+        (owner == Some(Owner::new(hold.request))).then_some(hold.tail)
     }
 
     fn new_tail(&mut self, request: RequestId) -> StretchId {
+        let tail = Stretch {
+            owner: Some(Owner::new(request)),
+            ..Stretch::segment(u32::MAX)
+        };
         if let Some(id) = self.unused_tails.pop() {
-            // Nothing is left of the tail before but its empty lists.
-            self.stretches[id.index()].owner = Some(request);
+            self.stretches[id.index()] = tail;
             return id;
         }
-        self.stretches.push(Stretch::new(u32::MAX, Some(request)));
+        self.stretches.push(tail);
         StretchId(u32::try_from(self.stretches.len() - 1).expect("stretches are counted by u32"))
+    }
+
+    /// A request that held a stretch down to depth `old` now holds it down to depth `new`.
+    fn replace_holder(&mut self, id: StretchId, old: u32, new: u32) {
+        let stretch = &mut self.stretches[id.index()];
+        if stretch.owner.is_some() {
+            // A tail has one holder.
+            stretch.partly_held = new;
+            return;
+        }
+        let whole = stretch.blocks;
+        stretch.full_holders += u32::from(new == whole);
+        stretch.full_holders -= u32::from(old == whole);
+        let held_part = 0 < old && old < whole;
+        let holds_part = 0 < new && new < whole;
+        if !held_part && !holds_part {
+            return;
+        }
+        if held_part {
+            let at = self.partial_holders.iter().position(|&holder| holder == (id, old));
+            self.partial_holders
+                .swap_remove(at.expect("a holder is listed with its depth"));
+        }
+        if holds_part {
+            self.partial_holders.push((id, new));
+        }
+        let depths = self.partial_holders.iter().filter(|(holder, _)| *holder == id);
+        self.stretches[id.index()].partly_held = depths.map(|&(_, depth)| depth).max().unwrap_or(0);
     }
 
     /// One holder of a stretch goes from depth `from` to depth `to`.
     fn grow(&mut self, id: StretchId, from: u32, to: u32, growth: &mut Growth) {
+        let (held, resident) = (self.stretches[id.index()].held(), self.stretches[id.index()].resident);
+        self.replace_holder(id, from, to);
         let stretch = &mut self.stretches[id.index()];
-        let (held, resident) = (stretch.held(), stretch.resident);
-        stretch.replace_holder(from, to);
         if to > held {
             growth.reactivated += to.min(resident) - held.min(resident);
             stretch.shallowest_idle = self.idle.reactivate(stretch.shallowest_idle, to);
@@ -322,9 +356,9 @@ impl PrefixCache {
 
     /// One holder of a stretch lets go of depth `from`.
     fn shrink(&mut self, id: StretchId, from: u32) {
+        let held = self.stretches[id.index()].held();
+        self.replace_holder(id, from, 0);
         let stretch = &mut self.stretches[id.index()];
-        let held = stretch.held();
-        stretch.replace_holder(from, 0);
         let still_held = stretch.held();
         if still_held < held {
             if self.keep_released {

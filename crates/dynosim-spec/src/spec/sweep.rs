@@ -5,8 +5,9 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use super::engine::{EngineSpec, Pools};
+use super::idle;
 use super::parts::{HardwareSpec, TimingSpec};
-use super::router::SweepRouterSpec;
+use super::router::{SweepRouterMode, SweepRouterSpec};
 use super::sla::SlaSpec;
 use crate::engine::{Backend, WorkerRole};
 use crate::error::{Checked, SpecError};
@@ -148,6 +149,12 @@ impl ReplayOptimizeSpec {
             section.optional("beam", &mut search.beam, &Whole::at_least(1));
         });
         section.optional("seed", seed, &Whole::at_least(0));
+        let only_round_robin = router.mode == SweepRouterMode::RoundRobin;
+        if only_round_robin && *seed != 0 {
+            section.idle("seed", "with router mode round_robin");
+        }
+        idle::warn_about_queue_policies(section, engine, Pools::Any, only_round_robin, &router.base_config);
+        idle::warn_about_shared_prefixes(section, engine, Pools::Any, workload);
         section.hint("topology", "a sweep searches for it; a single run needs it");
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use dynosim_router::{Pool, Router};
 use dynosim_spec::{
-    Deployment, EngineSpec, GpuSpec, ModelSpec, PromptSegments, RouterMode, RouterSettings, WeightFormat, WorkerRole,
-    Workload,
+    Deployment, EngineSpec, GpuSpec, ModelSpec, PromptSegments, Request, RouterMode, RouterSettings, WeightFormat,
+    WorkerRole, Workload,
 };
 use dynosim_timing::{TimingError, TimingModel, TimingProvider};
 
@@ -139,6 +139,7 @@ impl Scenario {
     pub fn warnings(&self, shapes: &[&WorkerShape], router: RouterMode) -> Vec<String> {
         let mut warnings = Vec::new();
         warnings.extend(self.capacity_warning(shapes));
+        warnings.extend(self.context_warning());
         if self
             .model()
             .is_some_and(|model| model.weights == WeightFormat::Fp8PerTensor)
@@ -157,6 +158,18 @@ impl Scenario {
             warnings.push("prefix caching is off, so the KV router finds no cached prefixes".to_owned());
         }
         warnings
+    }
+
+    /// Says that requests are longer than the model can take.
+    fn context_warning(&self) -> Option<String> {
+        let context = u64::from(self.model()?.context_length?);
+        let tokens = |request: &Request| u64::from(request.input_tokens) + u64::from(request.output_tokens);
+        let longest = self.workload.requests().iter().map(tokens).max()?;
+        (longest > context).then(|| {
+            format!(
+                "requests of up to {longest} tokens exceed the model's context of {context}; a real server refuses them"
+            )
+        })
     }
 
     /// Says that more KV blocks are pinned than fit.

@@ -216,3 +216,53 @@ fn estimated_blocks(deployment: &Deployment, provider: &dyn TimingProvider) -> R
     let blocks = tokens / u64::from(deployment.engine.block_size.tokens());
     Ok(u32::try_from(blocks).unwrap_or(u32::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use dynosim_spec::{Admission, Backend, BlockSize, SimDuration, WorkloadBuilder};
+
+    use super::*;
+
+    /// Warnings about requests of 100 tokens in all on a model with this context.
+    fn warnings(context_length: Option<u32>) -> Vec<String> {
+        let model = ModelSpec {
+            name: "small".to_owned(),
+            layers: 1,
+            hidden_size: 128,
+            intermediate_size: 128,
+            attention_heads: 1,
+            kv_heads: 1,
+            head_dim: 128,
+            vocab_size: 1000,
+            context_length,
+            qk_norm: false,
+            weights: WeightFormat::Bfloat16,
+        };
+        let mut workload = WorkloadBuilder::new(BlockSize::new(1).expect("not zero"));
+        for output_tokens in [10, 1] {
+            let request = Request {
+                session: output_tokens,
+                turn: 0,
+                input_tokens: 90,
+                output_tokens,
+                delay: SimDuration::ZERO,
+            };
+            workload.push(request, []);
+        }
+        let gpu = GpuSpec::find("h200_sxm").expect("the system is known");
+        let engine = EngineSpec::new("small", Backend::Vllm);
+        Scenario::new(engine, Some(model), gpu, workload.build(Admission::OpenLoop))
+            .warnings(&[], RouterMode::RoundRobin)
+    }
+
+    #[test]
+    fn requests_beyond_the_context() {
+        assert_eq!(
+            warnings(Some(99)),
+            ["requests of up to 100 tokens exceed the model's context of 99; a real server refuses them"]
+        );
+        for enough in [Some(100), None] {
+            assert_eq!(warnings(enough), [""; 0]);
+        }
+    }
+}

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use dynosim_router::{Pool, Router};
 use dynosim_spec::{
-    Deployment, EngineSpec, GpuSpec, ModelSpec, PromptSegments, RouterMode, RouterSettings, WeightFormat, WorkerRole,
-    Workload,
+    Deployment, EngineSpec, GpuSpec, ModelSpec, PromptSegments, Request, RouterMode, RouterSettings, WeightFormat,
+    WorkerRole, Workload,
 };
 use dynosim_timing::{TimingError, TimingModel, TimingProvider};
 
@@ -139,6 +139,7 @@ impl Scenario {
     pub fn warnings(&self, shapes: &[&WorkerShape], router: RouterMode) -> Vec<String> {
         let mut warnings = Vec::new();
         warnings.extend(self.capacity_warning(shapes));
+        warnings.extend(self.context_warning());
         if self
             .model()
             .is_some_and(|model| model.weights == WeightFormat::Fp8PerTensor)
@@ -157,6 +158,18 @@ impl Scenario {
             warnings.push("prefix caching is off, so the KV router finds no cached prefixes".to_owned());
         }
         warnings
+    }
+
+    /// Says that requests are longer than the model can take.
+    fn context_warning(&self) -> Option<String> {
+        let context = u64::from(self.model()?.context_length?);
+        let tokens = |request: &Request| u64::from(request.input_tokens) + u64::from(request.output_tokens);
+        let longest = self.workload.requests().iter().map(tokens).max()?;
+        (longest > context).then(|| {
+            format!(
+                "requests of up to {longest} tokens exceed the model's context of {context}; a real server refuses them"
+            )
+        })
     }
 
     /// Says that more KV blocks are pinned than fit.
@@ -202,4 +215,54 @@ fn estimated_blocks(deployment: &Deployment, provider: &dyn TimingProvider) -> R
     let tokens = provider.kv_capacity_tokens(deployment)?;
     let blocks = tokens / u64::from(deployment.engine.block_size.tokens());
     Ok(u32::try_from(blocks).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use dynosim_spec::{Admission, Backend, BlockSize, SimDuration, WorkloadBuilder};
+
+    use super::*;
+
+    /// Warnings about requests of 100 tokens in all on a model with this context.
+    fn warnings(context_length: Option<u32>) -> Vec<String> {
+        let model = ModelSpec {
+            name: "small".to_owned(),
+            layers: 1,
+            hidden_size: 128,
+            intermediate_size: 128,
+            attention_heads: 1,
+            kv_heads: 1,
+            head_dim: 128,
+            vocab_size: 1000,
+            context_length,
+            qk_norm: false,
+            weights: WeightFormat::Bfloat16,
+        };
+        let mut workload = WorkloadBuilder::new(BlockSize::new(1).expect("not zero"));
+        for output_tokens in [10, 1] {
+            let request = Request {
+                session: output_tokens,
+                turn: 0,
+                input_tokens: 90,
+                output_tokens,
+                delay: SimDuration::ZERO,
+            };
+            workload.push(request, []);
+        }
+        let gpu = GpuSpec::find("h200_sxm").expect("the system is known");
+        let engine = EngineSpec::new("small", Backend::Vllm);
+        Scenario::new(engine, Some(model), gpu, workload.build(Admission::OpenLoop))
+            .warnings(&[], RouterMode::RoundRobin)
+    }
+
+    #[test]
+    fn requests_beyond_the_context() {
+        assert_eq!(
+            warnings(Some(99)),
+            ["requests of up to 100 tokens exceed the model's context of 99; a real server refuses them"]
+        );
+        for enough in [Some(100), None] {
+            assert_eq!(warnings(enough), [""; 0]);
+        }
+    }
 }

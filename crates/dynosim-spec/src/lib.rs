@@ -36,7 +36,7 @@
 //! }"#;
 //! let read = RunSpec::from_json(text)?;
 //! assert_eq!(read.value.engine.config(WorkerRole::Aggregated).max_num_seqs, Some(256));
-//! assert_eq!(read.warnings, ["workload.arrivalSeed: has no effect without requestRate"]);
+//! assert_eq!(read.warnings, ["workload.arrivalSeed: 7 has no effect without requestRate"]);
 //!
 //! let error = RunSpec::from_json(&text.replace("\"isl\"", "\"islands\"")).expect_err("isl is missing");
 //! assert!(error.to_string().contains("workload.isl: is missing"));

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::SpecError;
-use crate::nearest::nearest;
+use crate::nearest::nearest_model;
 
 /// How the weights of the linear layers are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -47,6 +47,9 @@ pub struct ModelSpec {
     pub head_dim: u32,
     /// Entries of the vocabulary.
     pub vocab_size: u32,
+    /// Tokens of prompt and output together that the model was made for, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_length: Option<u32>,
     /// Whether queries and keys are normalised per head (Qwen3).
     pub qk_norm: bool,
     /// Storage of the linear layers.
@@ -90,9 +93,10 @@ impl ModelSpec {
             return Self::from_file(name_or_path, path);
         }
         let known = bundled::names();
+        let names: Vec<&str> = known.iter().map(String::as_str).collect();
         Err(SpecError::UnknownModel {
             name: name_or_path.to_owned(),
-            nearest: nearest(name_or_path, known.iter().map(String::as_str)).map(str::to_owned),
+            nearest: nearest_model(name_or_path, &names).map(str::to_owned),
             known,
         })
     }

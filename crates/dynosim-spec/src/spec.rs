@@ -1,6 +1,7 @@
 //! The two JSON documents of the product: one simulation, and a sweep over many.
 
 mod engine;
+mod idle;
 mod kv_router_config;
 mod parts;
 mod router;

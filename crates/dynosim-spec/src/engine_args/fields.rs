@@ -63,21 +63,17 @@ impl EngineArgs {
         for (key, hint) in ELSEWHERE {
             section.hint(key, hint);
         }
-        self.warn_about_half_a_transfer(section);
+        if self.num_gpu_blocks.is_some() {
+            for key in ["gpu_memory_utilization", "mem_fraction_static"] {
+                section.idle(key, "on the size of the KV cache, because num_gpu_blocks is given");
+            }
+        }
         match backend {
             Some(Backend::Vllm) => self.check_vllm(section),
             Some(Backend::Sglang) => self.check_sglang(section, role),
             None => {}
         }
         block_size
-    }
-
-    fn warn_about_half_a_transfer(&self, section: &mut Section<'_, '_>) {
-        match (self.kv_bytes_per_token, self.kv_transfer_bandwidth) {
-            (Some(_), None) => section.warn("kv_bytes_per_token", "has no effect without kv_transfer_bandwidth"),
-            (None, Some(_)) => section.warn("kv_transfer_bandwidth", "has no effect without kv_bytes_per_token"),
-            _ => {}
-        }
     }
 
     fn check_vllm(&self, section: &mut Section<'_, '_>) {

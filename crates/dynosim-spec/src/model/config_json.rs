@@ -47,6 +47,7 @@ pub(super) fn read(name: &str, config: &Value, side_file: Option<&Value>) -> Res
         kv_heads: 1,
         head_dim: 1,
         vocab_size: 1,
+        context_length: None,
         qk_norm,
         weights: weights::detect(keys, side_file).map_err(unsupported)?,
     };
@@ -54,6 +55,7 @@ pub(super) fn read(name: &str, config: &Value, side_file: Option<&Value>) -> Res
     Section::walk_document(config, &mut findings, |section| numbers(&mut model, section));
     let violations = findings.into_violations();
     if violations.is_empty() {
+        model.context_length = model.context_length.map(|positions| context(keys, positions));
         Ok(model)
     } else {
         let model = name.to_owned();
@@ -97,6 +99,30 @@ fn refuse_sliding_window(config: &Map<String, Value>) -> Result<(), String> {
     }
 }
 
+/// Tokens of the context of a model with this `max_position_embeddings`: scaled rotary embeddings may reach further.
+fn context(config: &Map<String, Value>, positions: u32) -> u32 {
+    let Some(scaling) = config.get("rope_scaling").and_then(Value::as_object) else {
+        return positions;
+    };
+    let kind = scaling.get("rope_type").or_else(|| scaling.get("type"));
+    let original = scaling.get("original_max_position_embeddings").and_then(Value::as_u64);
+    let unscaled = match kind.and_then(Value::as_str) {
+        Some("yarn") => original
+            .and_then(|tokens| u32::try_from(tokens).ok())
+            .unwrap_or(positions),
+        Some("linear" | "dynamic") => positions,
+        _ => return positions,
+    };
+    let factor = scaling.get("factor").and_then(Value::as_f64).unwrap_or(1.0);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the cast saturates"
+    )]
+    let tokens = (f64::from(unscaled) * factor) as u32;
+    tokens
+}
+
 fn numbers(model: &mut ModelSpec, section: &mut Section<'_, '_>) {
     section.accept_all();
     section.required("num_hidden_layers", &mut model.layers, &COUNT);
@@ -109,6 +135,7 @@ fn numbers(model: &mut ModelSpec, section: &mut Section<'_, '_>) {
     let mut head_dim = None;
     let head_dim_right = section.option("head_dim", &mut head_dim, &COUNT);
     section.required("vocab_size", &mut model.vocab_size, &COUNT);
+    section.option("max_position_embeddings", &mut model.context_length, &COUNT);
     if heads && kv_heads_right && !model.attention_heads.is_multiple_of(model.kv_heads) {
         let message = format!(
             "must divide num_attention_heads, which is {}, got {}",

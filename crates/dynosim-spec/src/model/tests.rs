@@ -44,6 +44,7 @@ fn facts_of_a_config() {
         kv_heads: 8,
         head_dim: 128,
         vocab_size: 128_256,
+        context_length: Some(131_072),
         qk_norm: false,
         weights: WeightFormat::Bfloat16,
     };
@@ -57,6 +58,27 @@ fn qwen3_normalises_queries_and_keys() {
     let model = config_json::read("qwen", &config, None).expect("the model is supported");
     assert!(model.qk_norm);
     assert_eq!(model.head_dim, 64);
+}
+
+#[test]
+fn context_lengths() {
+    #[track_caller]
+    fn check(positions: Value, scaling: Value, expected: Option<u32>) {
+        let mut config = llama_with("max_position_embeddings", positions);
+        config["rope_scaling"] = scaling;
+        let model = config_json::read("my/model", &config, None).expect("the model is supported");
+        assert_eq!(model.context_length, expected);
+    }
+    check(json!(null), json!(null), None);
+    check(json!(40_960), json!(null), Some(40_960));
+    check(
+        json!(131_072),
+        json!({"rope_type": "llama3", "factor": 8.0}),
+        Some(131_072),
+    );
+    check(json!(4096), json!({"type": "linear", "factor": 2.0}), Some(8192));
+    let yarn = json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768});
+    check(json!(40_960), yarn, Some(131_072));
 }
 
 #[test]

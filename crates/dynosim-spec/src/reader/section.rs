@@ -130,9 +130,17 @@ impl<'j, 'f> Section<'j, 'f> {
 
     /// Whether the object holds this key with a value other than `null`; false if a value is being checked.
     pub(crate) fn has(&self, key: &str) -> bool {
-        self.object
-            .and_then(|object| object.get(key))
-            .is_some_and(|json| !json.is_null())
+        self.json_at(key).is_some()
+    }
+
+    /// What stands at a path of keys, such as `router.seed`, unless that is `null`; nothing if a value is being checked.
+    fn json_at(&self, path: &str) -> Option<&'j Value> {
+        let (parents, key) = path.rsplit_once('.').unwrap_or(("", path));
+        let mut object = self.object?;
+        for parent in parents.split('.').filter(|parent| !parent.is_empty()) {
+            object = object.get(parent)?.as_object()?;
+        }
+        object.get(key).filter(|json| !json.is_null())
     }
 
     /// Those of `keys` that the object [`has`](Self::has).
@@ -277,6 +285,13 @@ impl<'j, 'f> Section<'j, 'f> {
     pub(crate) fn warn(&mut self, key: &str, message: &str) {
         let warning = Violation::new(join(&self.path, key), message).to_string();
         self.findings.warnings.push(warning);
+    }
+
+    /// Reports that the value at a path of keys has no effect, if there is one; `why` continues the sentence.
+    pub(crate) fn idle(&mut self, path: &str, why: &str) {
+        if let Some(json) = self.json_at(path) {
+            self.warn(path, &format!("{} has no effect {why}", shown(json)));
+        }
     }
 
     fn field<T>(&mut self, key: Key, presence: Presence, place: &mut T, rule: &impl Rule<T>) -> bool {

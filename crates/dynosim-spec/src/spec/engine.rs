@@ -6,8 +6,10 @@ use crate::engine::{Backend, EngineConfig, Rules, WorkerRole};
 use crate::engine_args::EngineArgs;
 use crate::reader::{OneOf, Presence, Section, Text};
 
-const PREFILL: (&str, &str) = ("prefillEngineArgs", "basePrefillEngineArgs");
-const DECODE: (&str, &str) = ("decodeEngineArgs", "baseDecodeEngineArgs");
+/// Names of the prefill workers' arguments.
+pub(super) const PREFILL_KEY: (&str, &str) = ("prefillEngineArgs", "basePrefillEngineArgs");
+/// Names of the decode workers' arguments.
+pub(super) const DECODE_KEY: (&str, &str) = ("decodeEngineArgs", "baseDecodeEngineArgs");
 
 /// Model, engine family and engine arguments: the `engine` object of a spec.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -50,13 +52,40 @@ impl EngineSpec {
     }
 
     /// The arguments that count for a role.
-    fn args(&self, role: WorkerRole) -> &EngineArgs {
-        let own = match role {
+    pub(super) fn args(&self, role: WorkerRole) -> &EngineArgs {
+        self.own_args(role).unwrap_or(&self.base_engine_args)
+    }
+
+    /// The arguments that a role does not share with others.
+    fn own_args(&self, role: WorkerRole) -> Option<&EngineArgs> {
+        match role {
             WorkerRole::Aggregated => None,
             WorkerRole::Prefill => self.prefill_engine_args.as_ref(),
             WorkerRole::Decode => self.decode_engine_args.as_ref(),
-        };
-        own.unwrap_or(&self.base_engine_args)
+        }
+    }
+
+    /// What is said about arguments that no worker of these roles reads.
+    pub(super) fn unused_args(&self, roles: &[WorkerRole]) -> Vec<String> {
+        let mut unused = Vec::new();
+        let base_is_read = roles.iter().any(|&role| self.own_args(role).is_none());
+        if self.base_engine_args != EngineArgs::default() {
+            if !base_is_read {
+                let message = "has no effect, because all workers of the sweep have arguments of their own";
+                unused.push(format!("engine.baseEngineArgs: {message}"));
+            } else if !roles.contains(&WorkerRole::Prefill) && self.prefill_engine_args.is_none() {
+                let message = "has no effect, because no KV is transferred without prefill workers";
+                let given = self.base_engine_args.transfer_keys();
+                unused.extend(given.map(|(key, value)| format!("engine.baseEngineArgs.{key}: {value} {message}")));
+            }
+        }
+        for (role, (key, _)) in [(WorkerRole::Prefill, PREFILL_KEY), (WorkerRole::Decode, DECODE_KEY)] {
+            if self.own_args(role).is_some() && !roles.contains(&role) {
+                let message = format!("has no effect, because the sweep has no {role} workers");
+                unused.push(format!("engine.{key}: {message}"));
+            }
+        }
+        unused
     }
 
     /// Walks the fields.
@@ -72,8 +101,8 @@ impl EngineSpec {
             sizes_known &= base.fields(section, backend, WorkerRole::Aggregated);
         });
         let roles = [
-            (PREFILL, &mut self.prefill_engine_args, WorkerRole::Prefill),
-            (DECODE, &mut self.decode_engine_args, WorkerRole::Decode),
+            (PREFILL_KEY, &mut self.prefill_engine_args, WorkerRole::Prefill),
+            (DECODE_KEY, &mut self.decode_engine_args, WorkerRole::Decode),
         ];
         for (key, args, role) in roles {
             section.optional_object(key, args, EngineArgs::default(), |args, section| {
@@ -83,7 +112,7 @@ impl EngineSpec {
         if sizes_known && pools != Pools::Aggregated {
             self.check_block_sizes(section);
         }
-        self.warn_about_idle_arguments(section, pools);
+        self.warn_about_idle_args(section, pools);
     }
 
     /// KV blocks travel from prefill to decode workers as they are.
@@ -93,27 +122,6 @@ impl EngineSpec {
         if prefill != decode {
             let message = format!("prefill and decode workers need the same block size, got {prefill} and {decode}");
             section.violation("", message);
-        }
-    }
-
-    fn warn_about_idle_arguments(&self, section: &mut Section<'_, '_>, pools: Pools) {
-        let roles = [
-            ("prefillEngineArgs", self.prefill_engine_args.is_some()),
-            ("decodeEngineArgs", self.decode_engine_args.is_some()),
-        ];
-        match pools {
-            Pools::Aggregated => {
-                for (key, _) in roles.into_iter().filter(|(_, given)| *given) {
-                    section.warn(key, "has no effect in an aggregated run");
-                }
-            }
-            Pools::Disaggregated if roles.iter().all(|(_, given)| *given) => {
-                if self.base_engine_args != EngineArgs::default() {
-                    let message = "has no effect in a disaggregated run whose roles have arguments of their own";
-                    section.warn("baseEngineArgs", message);
-                }
-            }
-            Pools::Disaggregated | Pools::Any => {}
         }
     }
 }

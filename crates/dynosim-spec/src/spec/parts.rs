@@ -43,9 +43,9 @@ impl HardwareSpec {
                 section.violation("totalGpus", "is missing; must be a whole number of at least 1");
             }
             Presence::Optional if self.total_gpus.is_some() => {
-                section.warn(
+                section.idle(
                     "totalGpus",
-                    "has no effect in a single run, whose topology says how many GPUs it uses",
+                    "in a single run, whose topology says how many GPUs it uses",
                 );
             }
             _ => {}

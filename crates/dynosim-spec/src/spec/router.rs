@@ -54,10 +54,13 @@ impl RunRouterSpec {
             let idle = [
                 ("overlapScoreCredit", self.overlap_score_credit.is_some()),
                 ("prefillLoadScale", self.prefill_load_scale.is_some()),
-                ("baseConfig", self.base_config != KvRouterConfig::default()),
+                ("seed", self.seed.is_some()),
             ];
             for (key, _) in idle.into_iter().filter(|(_, given)| *given) {
-                section.warn(key, "has no effect with mode round_robin");
+                section.idle(key, "with mode round_robin");
+            }
+            if self.base_config != KvRouterConfig::default() {
+                section.warn("baseConfig", "has no effect with mode round_robin");
             }
         }
     }
@@ -102,10 +105,12 @@ impl SweepRouterSpec {
                     "prefillLoadScales",
                     self.prefill_load_scales != default.prefill_load_scales,
                 ),
-                ("baseConfig", *base != default.base_config),
             ];
             for (key, _) in idle.into_iter().filter(|(_, given)| *given) {
-                section.warn(key, "has no effect with mode round_robin");
+                section.idle(key, "with mode round_robin");
+            }
+            if *base != default.base_config {
+                section.warn("baseConfig", "has no effect with mode round_robin");
             }
             return;
         }

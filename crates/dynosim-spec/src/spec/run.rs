@@ -3,11 +3,13 @@
 use serde::Serialize;
 
 use super::engine::{EngineSpec, Pools};
+use super::idle;
 use super::parts::{HardwareSpec, TimingSpec};
 use super::router::RunRouterSpec;
 use crate::engine::Backend;
 use crate::error::{Checked, SpecError};
 use crate::reader::{self, Presence, Section, Whole};
+use crate::router::RouterMode;
 use crate::workload_spec::WorkloadSpec;
 
 const COUNT: Whole = Whole::at_least(1);
@@ -103,6 +105,14 @@ impl RunSpec {
         section.object("router", Presence::Optional, |section| router.fields(section));
         section.object("timing", Presence::Optional, |section| timing.fields(section));
         section.optional("seed", seed, &Whole::at_least(0));
+        let round_robin = router.mode == RouterMode::RoundRobin;
+        if router.seed.is_some() {
+            section.idle("seed", "because router.seed is given");
+        } else if round_robin && *seed != 0 {
+            section.idle("seed", "with router mode round_robin");
+        }
+        idle::warn_about_queue_policies(section, engine, pools, round_robin, &router.base_config);
+        idle::warn_about_shared_prefixes(section, engine, pools, workload);
         for key in ["sla", "objective", "search", "maxParallelEvals"] {
             section.hint(key, "it belongs to a sweep, and this is a single run");
         }

@@ -22,7 +22,7 @@ pub struct SlaSpec {
     /// 95th percentile of the time to first token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p95_ttft: Option<f64>,
-    /// 95th percentile of the time per output token.
+    /// 95th percentile of the time per output token (TPOT of each request).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p95_itl: Option<f64>,
     /// 95th percentile of the time from arrival to last token.
@@ -63,6 +63,19 @@ impl SlaSpec {
             if bound.is_some_and(|ms| ms <= 0.0) {
                 section.warn(key, "is no bound, because it is not above 0");
             }
+        }
+        for key in [
+            "tpot",
+            "meanTpot",
+            "mean_tpot",
+            "tpotMs",
+            "tpot_ms",
+            "timePerOutputToken",
+        ] {
+            section.hint(key, "`itl` bounds the mean TPOT");
+        }
+        for key in ["p95Tpot", "p95_tpot", "p95_tpot_ms"] {
+            section.hint(key, "`p95Itl` bounds the 95th percentile of TPOT");
         }
     }
 }

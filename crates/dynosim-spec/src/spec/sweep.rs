@@ -5,10 +5,11 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use super::engine::{EngineSpec, Pools};
+use super::idle;
 use super::parts::{HardwareSpec, TimingSpec};
-use super::router::SweepRouterSpec;
+use super::router::{SweepRouterMode, SweepRouterSpec};
 use super::sla::SlaSpec;
-use crate::engine::Backend;
+use crate::engine::{Backend, WorkerRole};
 use crate::error::{Checked, SpecError};
 use crate::reader::{self, OneOf, Presence, Section, Whole};
 use crate::workload_spec::WorkloadSpec;
@@ -86,6 +87,30 @@ impl ReplayOptimizeSpec {
         }
     }
 
+    /// What is said about engine arguments that no worker reads when the sweep tries workers of these roles only.
+    ///
+    /// A spec does not say which topologies a sweep tries, so reading one does not warn about this.
+    ///
+    /// ```
+    /// use dynosim_spec::{ReplayOptimizeSpec, WorkerRole};
+    ///
+    /// let text = r#"{
+    ///     "engine": {"model": "Qwen/Qwen3-32B", "backend": "vllm", "prefillEngineArgs": {"max_num_seqs": 8}},
+    ///     "hardware": {"system": "h200_sxm", "totalGpus": 8},
+    ///     "workload": {"isl": 4000, "osl": 500, "requestCount": 100, "concurrency": 16}
+    /// }"#;
+    /// let spec = ReplayOptimizeSpec::from_json(text)?.value;
+    /// assert_eq!(spec.unused_engine_args(&[WorkerRole::Prefill, WorkerRole::Decode]), [""; 0]);
+    /// assert_eq!(
+    ///     spec.unused_engine_args(&[WorkerRole::Aggregated]),
+    ///     ["engine.prefillEngineArgs: has no effect, because the sweep has no prefill workers"]
+    /// );
+    /// # Ok::<(), dynosim_spec::SpecError>(())
+    /// ```
+    pub fn unused_engine_args(&self, roles: &[WorkerRole]) -> Vec<String> {
+        self.engine.unused_args(roles)
+    }
+
     /// What reading begins with; whatever has no default is replaced.
     fn blank() -> Self {
         Self::new(
@@ -124,6 +149,12 @@ impl ReplayOptimizeSpec {
             section.optional("beam", &mut search.beam, &Whole::at_least(1));
         });
         section.optional("seed", seed, &Whole::at_least(0));
+        let only_round_robin = router.mode == SweepRouterMode::RoundRobin;
+        if only_round_robin && *seed != 0 {
+            section.idle("seed", "with router mode round_robin");
+        }
+        idle::warn_about_queue_policies(section, engine, Pools::Any, only_round_robin, &router.base_config);
+        idle::warn_about_shared_prefixes(section, engine, Pools::Any, workload);
         section.hint("topology", "a sweep searches for it; a single run needs it");
     }
 }

@@ -3,6 +3,7 @@
 mod built_in_code;
 mod defaults;
 mod engine_mistakes;
+mod idle;
 mod mistakes;
 mod round_trip;
 mod snippets;

@@ -89,13 +89,27 @@ impl SyntheticWorkload {
 
     fn warn_about_idle_fields(&self, section: &mut Section<'_, '_>) {
         if matches!(self.load, SyntheticLoad::Concurrency(_)) && !is_one(self.arrival_speedup_ratio) {
-            section.warn("arrivalSpeedupRatio", "has no effect in a closed loop (concurrency)");
+            section.idle("arrivalSpeedupRatio", "in a closed loop (concurrency)");
         }
         if !matches!(self.load, SyntheticLoad::RequestRate(_)) && self.arrival_seed != DEFAULT_ARRIVAL_SEED {
-            section.warn("arrivalSeed", "has no effect without requestRate");
+            section.idle("arrivalSeed", "without requestRate");
         }
         if self.turns_per_session == 1 && self.inter_turn_delay_ms > 0.0 {
-            section.warn("interTurnDelayMs", "has no effect when turnsPerSession is 1");
+            section.idle("interTurnDelayMs", "when turnsPerSession is 1");
+        }
+        if self.num_prefix_groups > 0 && self.shared_prefix_ratio <= 0.0 {
+            section.idle("numPrefixGroups", "when sharedPrefixRatio is 0");
+        }
+        let (sessions, turns) = (self.request_count, self.turns_per_session);
+        if let SyntheticLoad::Concurrency(concurrency) = self.load
+            && concurrency > sessions
+        {
+            let why = if turns == 1 {
+                format!("beyond {sessions}: only {sessions} requests are ever in flight")
+            } else {
+                format!("beyond {sessions}: only {sessions} requests are ever in flight, one of each session")
+            };
+            section.idle("concurrency", &why);
         }
     }
 }
@@ -152,12 +166,19 @@ impl TraceWorkload {
         }
         section.accept(&SYNTHETIC_ONLY);
         if self.trace_replay_concurrency.is_some() && !is_one(self.arrival_speedup_ratio) {
-            let message = "has no effect in a closed loop (traceReplayConcurrency)";
-            section.warn("arrivalSpeedupRatio", message);
+            section.idle("arrivalSpeedupRatio", "in a closed loop (traceReplayConcurrency)");
         }
-        if !agentic && self.trace_shared_prefix_ratio > 0.0 {
-            let message = "only has an effect with traceFormat applied_compute_agentic";
-            section.warn("traceSharedPrefixRatio", message);
+        if !agentic {
+            for (key, given) in [
+                ("traceSharedPrefixRatio", self.trace_shared_prefix_ratio > 0.0),
+                ("traceNumPrefixGroups", self.trace_num_prefix_groups > 0),
+            ] {
+                if given {
+                    section.idle(key, "unless traceFormat is applied_compute_agentic");
+                }
+            }
+        } else if self.trace_num_prefix_groups > 0 && self.trace_shared_prefix_ratio <= 0.0 {
+            section.idle("traceNumPrefixGroups", "when traceSharedPrefixRatio is 0");
         }
     }
 }

@@ -31,11 +31,13 @@ pub(crate) fn model(name: &str) -> ModelSpec {
         kv_heads: 8,
         head_dim: 128,
         vocab_size: 128_256,
+        context_length: Some(131_072),
         qk_norm: false,
         weights: WeightFormat::Bfloat16,
     };
     let qwen3 = |layers, hidden_size, intermediate_size, attention_heads, weights| ModelSpec {
         vocab_size: 151_936,
+        context_length: Some(40_960),
         qk_norm: true,
         weights,
         ..llama(layers, hidden_size, intermediate_size, attention_heads)

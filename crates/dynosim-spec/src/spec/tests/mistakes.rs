@@ -253,3 +253,14 @@ fn what_belongs_to_a_sweep_is_no_part_of_a_run() {
         ],
     );
 }
+
+#[test]
+fn bounds_on_tpot_have_another_name() {
+    check_sweep(
+        &[set("sla", json!({"tpot": 30, "p95Tpot": 40}))],
+        &[
+            "sla.tpot: unknown key; `itl` bounds the mean TPOT",
+            "sla.p95Tpot: unknown key; `p95Itl` bounds the 95th percentile of TPOT",
+        ],
+    );
+}

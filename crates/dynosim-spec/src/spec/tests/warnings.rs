@@ -7,14 +7,14 @@ use crate::router::RouterSettings;
 use crate::spec::{ReplayOptimizeSpec, RunSpec};
 
 #[track_caller]
-fn check_run(changes: &[Change], expected: &[&str]) -> RunSpec {
+pub(super) fn check_run(changes: &[Change], expected: &[&str]) -> RunSpec {
     let read = RunSpec::from_json(&changed(run_document(), changes)).expect("the document is valid");
     assert_eq!(read.warnings, expected);
     read.value
 }
 
 #[track_caller]
-fn check_sweep(changes: &[Change], expected: &[&str]) {
+pub(super) fn check_sweep(changes: &[Change], expected: &[&str]) {
     let read = ReplayOptimizeSpec::from_json(&changed(sweep_document(), changes)).expect("the document is valid");
     assert_eq!(read.warnings, expected);
 }
@@ -49,12 +49,24 @@ fn workload_fields_without_an_effect() {
             set("workload.arrivalSpeedupRatio", json!(2)),
             set("workload.arrivalSeed", json!(1)),
             set("workload.interTurnDelayMs", json!(5)),
+            set("workload.numPrefixGroups", json!(4)),
         ],
         &[
-            "workload.arrivalSpeedupRatio: has no effect in a closed loop (concurrency)",
-            "workload.arrivalSeed: has no effect without requestRate",
-            "workload.interTurnDelayMs: has no effect when turnsPerSession is 1",
+            "workload.arrivalSpeedupRatio: 2 has no effect in a closed loop (concurrency)",
+            "workload.arrivalSeed: 1 has no effect without requestRate",
+            "workload.interTurnDelayMs: 5 has no effect when turnsPerSession is 1",
+            "workload.numPrefixGroups: 4 has no effect when sharedPrefixRatio is 0",
         ],
+    );
+    let agentic = json!({
+        "traceFile": "trace.jsonl",
+        "traceFormat": "applied_compute_agentic",
+        "traceReplayConcurrency": 8,
+        "traceNumPrefixGroups": 2
+    });
+    check_run(
+        &[set("workload", agentic)],
+        &["workload.traceNumPrefixGroups: 2 has no effect when traceSharedPrefixRatio is 0"],
     );
     let trace = json!({
         "traceFile": "trace.jsonl",
@@ -66,9 +78,26 @@ fn workload_fields_without_an_effect() {
     check_run(
         &[set("workload", trace)],
         &[
-            "workload.arrivalSpeedupRatio: has no effect in a closed loop (traceReplayConcurrency)",
-            "workload.traceSharedPrefixRatio: only has an effect with traceFormat applied_compute_agentic",
+            "workload.arrivalSpeedupRatio: 2 has no effect in a closed loop (traceReplayConcurrency)",
+            "workload.traceSharedPrefixRatio: 0.5 has no effect unless traceFormat is applied_compute_agentic",
+            "workload.traceNumPrefixGroups: 2 has no effect unless traceFormat is applied_compute_agentic",
         ],
+    );
+}
+
+#[test]
+fn more_concurrency_than_requests() {
+    check_run(&[set("workload.concurrency", json!(20))], &[]);
+    check_run(
+        &[set("workload.concurrency", json!(64))],
+        &["workload.concurrency: 64 has no effect beyond 20: only 20 requests are ever in flight"],
+    );
+    check_run(
+        &[
+            set("workload.concurrency", json!(30)),
+            set("workload.turnsPerSession", json!(2)),
+        ],
+        &["workload.concurrency: 30 has no effect beyond 20: only 20 requests are ever in flight, one of each session"],
     );
 }
 
@@ -80,7 +109,7 @@ fn hardware_and_timing() {
             set("timing", json!({"provider": "polynomial", "engineVersion": "0.14.0"})),
         ],
         &[
-            "hardware.totalGpus: has no effect in a single run, whose topology says how many GPUs it uses",
+            "hardware.totalGpus: 8 has no effect in a single run, whose topology says how many GPUs it uses",
             "timing.engineVersion: only has an effect with provider table",
         ],
     );
@@ -151,18 +180,6 @@ fn arguments_that_the_sglang_scheduler_ignores() {
 }
 
 #[test]
-fn half_a_transfer() {
-    check_run(
-        &[set("engine.baseEngineArgs.kv_transfer_bandwidth", json!(64))],
-        &["engine.baseEngineArgs.kv_transfer_bandwidth: has no effect without kv_bytes_per_token"],
-    );
-    check_run(
-        &[set("engine.baseEngineArgs.kv_bytes_per_token", json!(262_144))],
-        &["engine.baseEngineArgs.kv_bytes_per_token: has no effect without kv_transfer_bandwidth"],
-    );
-}
-
-#[test]
 fn router_settings_of_live_systems() {
     let run = check_run(
         &[
@@ -210,7 +227,7 @@ fn router_settings_that_the_mode_does_not_read() {
             set("router.baseConfig.router_temperature", json!(1)),
         ],
         &[
-            "router.overlapScoreCredit: has no effect with mode round_robin",
+            "router.overlapScoreCredit: 0.5 has no effect with mode round_robin",
             "router.baseConfig: has no effect with mode round_robin",
         ],
     );
@@ -219,7 +236,7 @@ fn router_settings_that_the_mode_does_not_read() {
             set("router.mode", json!("round_robin")),
             set("router.prefillLoadScales", json!([1])),
         ],
-        &["router.prefillLoadScales: has no effect with mode round_robin"],
+        &["router.prefillLoadScales: [1] has no effect with mode round_robin"],
     );
     check_sweep(
         &[set(

@@ -90,10 +90,15 @@ impl Scenario {
                 deployment.engine.block_size
             )));
         }
+        let estimated_blocks = match estimate {
+            Ok(blocks) => Some(blocks),
+            Err(TimingError::NoKvRoom { .. }) => Some(0),
+            Err(_) => None,
+        };
         Ok(WorkerShape {
-            estimated_blocks: estimate.ok(),
             deployment,
             num_gpu_blocks,
+            estimated_blocks,
             timing,
         })
     }

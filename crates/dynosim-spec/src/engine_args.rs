@@ -155,7 +155,8 @@ impl EngineArgs {
             sglang: self
                 .sglang
                 .as_ref()
-                .map_or_else(SglangConfig::default, SglangArgs::resolve),
+                .unwrap_or(&SglangArgs::default())
+                .resolve(self.resolved_block_size(backend)),
         }
     }
 
@@ -189,9 +190,11 @@ impl EngineArgs {
 }
 
 impl SglangArgs {
-    /// The settings with every default filled in.
-    fn resolve(&self) -> SglangConfig {
-        let default = SglangConfig::default();
+    /// The settings with every default filled in, for pages of this size.
+    fn resolve(&self, page: BlockSize) -> SglangConfig {
+        let mut default = SglangConfig::default();
+        // A chunk is made of whole pages.
+        default.chunked_prefill_size = page.full_blocks(default.chunked_prefill_size).max(1) * page.tokens();
         SglangConfig {
             schedule_policy: self.schedule_policy.unwrap_or(default.schedule_policy),
             max_prefill_tokens: self.max_prefill_tokens.unwrap_or(default.max_prefill_tokens),

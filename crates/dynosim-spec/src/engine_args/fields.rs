@@ -5,7 +5,8 @@ use crate::engine::{Backend, WorkerRole};
 use crate::reader::{Flag, OneOf, OrNull, Real, Section, Whole};
 
 const COUNT: Whole = Whole::at_least(1);
-const SPEED_UP: Real = Real::at_least(0.0);
+/// A million times faster leaves steps of nanoseconds, which is as short as the clock can tell.
+const SPEED_UP: Real = Real::at_least(0.0).at_most(1e6);
 const MEMORY_SHARE: Real = Real::above(0.0).at_most(1.0);
 
 /// Keys of the reference's arguments that are something else here.

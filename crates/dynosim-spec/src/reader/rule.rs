@@ -31,20 +31,33 @@ pub(crate) trait Rule<T> {
     }
 }
 
-/// A whole number of at least some number; `200.0` is one too.
+/// A whole number within bounds; `200.0` is one too.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Whole(u64);
+pub(crate) struct Whole {
+    least: u64,
+    most: u64,
+}
 
 impl Whole {
     /// At least `least`.
     pub(crate) const fn at_least(least: u64) -> Self {
-        Self(least)
+        Self { least, most: u64::MAX }
+    }
+
+    /// This, and at most `most`.
+    pub(crate) const fn at_most(self, most: u64) -> Self {
+        Self { most, ..self }
     }
 }
 
 impl<T: Copy + Into<u64> + TryFrom<u64>> Rule<T> for Whole {
     fn wanted(&self) -> String {
-        format!("a whole number of at least {}", self.0)
+        let Self { least, most } = self;
+        if *most == u64::MAX {
+            format!("a whole number of at least {least}")
+        } else {
+            format!("a whole number from {least} to {most}")
+        }
     }
 
     fn read(&self, json: &Value) -> Option<T> {
@@ -52,7 +65,7 @@ impl<T: Copy + Into<u64> + TryFrom<u64>> Rule<T> for Whole {
     }
 
     fn admits(&self, value: &T) -> bool {
-        (*value).into() >= self.0
+        (self.least..=self.most).contains(&(*value).into())
     }
 
     fn show(&self, value: &T) -> String {

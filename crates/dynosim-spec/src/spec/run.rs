@@ -12,7 +12,8 @@ use crate::reader::{self, Presence, Section, Whole};
 use crate::router::RouterMode;
 use crate::workload_spec::WorkloadSpec;
 
-const COUNT: Whole = Whole::at_least(1);
+/// Workers of a pool, and GPUs of a worker: as many as a sweep may use.
+const COUNT: Whole = Whole::at_least(1).at_most(65_536);
 const POOLS: [&str; 4] = ["prefillWorkers", "decodeWorkers", "prefillTp", "decodeTp"];
 
 /// One simulation: which engines, how many, under which load.

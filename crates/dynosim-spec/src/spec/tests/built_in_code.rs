@@ -51,12 +51,12 @@ fn mistakes_are_found_at_the_same_paths() {
     assert_eq!(
         mistakes(run.validate()),
         [
-            "topology.workers: must be a whole number of at least 1, got 0",
+            "topology.workers: must be a whole number from 1 to 65536, got 0",
             "engine.model: must be a text that is not empty, got \"\"",
             "engine.baseEngineArgs.worker_type: must be aggregated here, got decode",
             "engine.baseEngineArgs.block_size: must be a whole number of at least 1, got 0",
             "engine.baseEngineArgs.max_num_seqs: must be a whole number of at least 1 or null, got 0",
-            "engine.baseEngineArgs.speedup_ratio: must be a number of at least 0, got NaN",
+            "engine.baseEngineArgs.speedup_ratio: must be a number from 0 to 1000000, got NaN",
             "engine.baseEngineArgs.sglang: belongs to backend sglang",
             "workload.isl: must be a whole number of at least 1, got 0",
             "workload.requestRate: must be a number above 0, got 0.0",

@@ -116,7 +116,7 @@ fn hardware() {
 fn topology() {
     check_run(
         &[without("topology.tp")],
-        &["topology.tp: is missing; must be a whole number of at least 1"],
+        &["topology.tp: is missing; must be a whole number from 1 to 65536"],
     );
     check_run(
         &[set(
@@ -124,9 +124,9 @@ fn topology() {
             json!({"prefillWorkers": 1, "decodeWorkers": 0, "prefillTp": 1.5}),
         )],
         &[
-            "topology.decodeWorkers: must be a whole number of at least 1, got 0",
-            "topology.prefillTp: must be a whole number of at least 1, got 1.5",
-            "topology.decodeTp: is missing; must be a whole number of at least 1",
+            "topology.decodeWorkers: must be a whole number from 1 to 65536, got 0",
+            "topology.prefillTp: must be a whole number from 1 to 65536, got 1.5",
+            "topology.decodeTp: is missing; must be a whole number from 1 to 65536",
         ],
     );
     check_run(

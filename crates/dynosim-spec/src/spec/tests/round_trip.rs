@@ -170,12 +170,14 @@ prop_compose! {
 
 fn topology() -> impl Strategy<Value = Topology> {
     prop_oneof![
-        (1_u32.., 1_u32..9).prop_map(|(workers, tp)| Topology::Aggregated { workers, tp }),
-        (1_u32.., 1_u32.., 1_u32..9).prop_map(|(prefill_workers, decode_workers, tp)| Topology::Disaggregated {
-            prefill_workers,
-            decode_workers,
-            prefill_tp: tp,
-            decode_tp: 1,
+        (1_u32..=65_536, 1_u32..9).prop_map(|(workers, tp)| Topology::Aggregated { workers, tp }),
+        (1_u32..=65_536, 1_u32..=65_536, 1_u32..9).prop_map(|(prefill_workers, decode_workers, tp)| {
+            Topology::Disaggregated {
+                prefill_workers,
+                decode_workers,
+                prefill_tp: tp,
+                decode_tp: 1,
+            }
         }),
     ]
 }

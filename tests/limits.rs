@@ -102,3 +102,31 @@ fn requests_that_take_blocks_from_each_other_for_ever_are_an_error() {
         2
     );
 }
+
+#[test]
+fn a_page_larger_than_the_default_chunk_makes_the_chunk_one_page() {
+    let args = EngineArgs {
+        block_size: Some(8193),
+        ..EngineArgs::default()
+    };
+    let mut spec = spec(args, SyntheticWorkload::new(9000, 2, 1, SyntheticLoad::Concurrency(1)));
+    spec.engine.backend = Backend::Sglang;
+    assert_eq!(
+        dynosim::run(&spec)
+            .expect("it is computed in two chunks")
+            .report
+            .completed_requests,
+        1
+    );
+}
+
+#[test]
+fn weights_that_do_not_fit_are_warned_about_where_blocks_are_pinned() {
+    let mut spec = spec(EngineArgs::default(), few_requests());
+    spec.engine.model = "meta-llama/Meta-Llama-3.1-405B".to_owned();
+    let warnings = dynosim::run(&spec).expect("blocks are pinned").report.warnings;
+    let warned = warnings
+        .iter()
+        .any(|warning| warning.contains("about 0 fit (aggregated tp 1)"));
+    assert!(warned, "{warnings:?}");
+}

@@ -125,7 +125,7 @@ fn budgets_that_are_too_small() {
     sweep_exits(
         &with(small_sweep(), "/hardware/totalGpus", 1.into()),
         2,
-        "a budget of 1 GPUs is too small",
+        "a budget of 1 GPU is too small",
     );
     let large = with(small_sweep(), "/engine/model", "meta-llama/Meta-Llama-3.1-405B".into());
     sweep_exits(&large, 2, "error: ");

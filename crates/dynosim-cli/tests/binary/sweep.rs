@@ -84,7 +84,7 @@ fn a_side_that_cannot_be_searched_leaves_the_other() {
     let args = ["sweep", "-", "--mode", "compare", "--out", &folder.path("out")];
     let ran = dynosim_with_input(&args, &spec.to_string()).succeeds();
     assert!(
-        ran.stdout.contains("Not searched: a budget of 1 GPUs is too small"),
+        ran.stdout.contains("Not searched: a budget of 1 GPU is too small"),
         "{}",
         ran.stdout
     );

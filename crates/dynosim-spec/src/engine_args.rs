@@ -159,6 +159,22 @@ impl EngineArgs {
         }
     }
 
+    /// The arguments given for the KV transfer, each with its value.
+    pub(crate) fn transfer_keys(&self) -> impl Iterator<Item = (&'static str, String)> {
+        [
+            (
+                "kv_bytes_per_token",
+                self.kv_bytes_per_token.map(|bytes| bytes.to_string()),
+            ),
+            (
+                "kv_transfer_bandwidth",
+                self.kv_transfer_bandwidth.map(|rate| rate.to_string()),
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)))
+    }
+
     /// Tokens per block with the default of the backend filled in.
     pub(crate) fn resolved_block_size(&self, backend: Backend) -> BlockSize {
         let (page_size, default) = match backend {

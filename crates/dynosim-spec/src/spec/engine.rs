@@ -51,12 +51,39 @@ impl EngineSpec {
 
     /// The arguments that count for a role.
     fn args(&self, role: WorkerRole) -> &EngineArgs {
-        let own = match role {
+        self.own_args(role).unwrap_or(&self.base_engine_args)
+    }
+
+    /// The arguments that a role does not share with others.
+    fn own_args(&self, role: WorkerRole) -> Option<&EngineArgs> {
+        match role {
             WorkerRole::Aggregated => None,
             WorkerRole::Prefill => self.prefill_engine_args.as_ref(),
             WorkerRole::Decode => self.decode_engine_args.as_ref(),
-        };
-        own.unwrap_or(&self.base_engine_args)
+        }
+    }
+
+    /// What is said about arguments that no worker of these roles reads.
+    pub(super) fn unused_args(&self, roles: &[WorkerRole]) -> Vec<String> {
+        let mut unused = Vec::new();
+        let base_is_read = roles.iter().any(|&role| self.own_args(role).is_none());
+        if self.base_engine_args != EngineArgs::default() {
+            if !base_is_read {
+                let message = "has no effect, because all workers of the sweep have arguments of their own";
+                unused.push(format!("engine.baseEngineArgs: {message}"));
+            } else if !roles.contains(&WorkerRole::Prefill) && self.prefill_engine_args.is_none() {
+                let message = "has no effect, because no KV is transferred without prefill workers";
+                let given = self.base_engine_args.transfer_keys();
+                unused.extend(given.map(|(key, value)| format!("engine.baseEngineArgs.{key}: {value} {message}")));
+            }
+        }
+        for (role, (key, _)) in [(WorkerRole::Prefill, PREFILL), (WorkerRole::Decode, DECODE)] {
+            if self.own_args(role).is_some() && !roles.contains(&role) {
+                let message = format!("has no effect, because the sweep has no {role} workers");
+                unused.push(format!("engine.{key}: {message}"));
+            }
+        }
+        unused
     }
 
     /// Walks the fields.

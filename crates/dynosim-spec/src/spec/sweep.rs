@@ -8,7 +8,7 @@ use super::engine::{EngineSpec, Pools};
 use super::parts::{HardwareSpec, TimingSpec};
 use super::router::SweepRouterSpec;
 use super::sla::SlaSpec;
-use crate::engine::Backend;
+use crate::engine::{Backend, WorkerRole};
 use crate::error::{Checked, SpecError};
 use crate::reader::{self, OneOf, Presence, Section, Whole};
 use crate::workload_spec::WorkloadSpec;
@@ -84,6 +84,30 @@ impl ReplayOptimizeSpec {
             Some(most) => usize::try_from(most).unwrap_or(usize::MAX).max(1),
             None => thread::available_parallelism().map_or(1, |cores| cores.get().min(8)),
         }
+    }
+
+    /// What is said about engine arguments that no worker reads when the sweep tries workers of these roles only.
+    ///
+    /// A spec does not say which topologies a sweep tries, so reading one does not warn about this.
+    ///
+    /// ```
+    /// use dynosim_spec::{ReplayOptimizeSpec, WorkerRole};
+    ///
+    /// let text = r#"{
+    ///     "engine": {"model": "Qwen/Qwen3-32B", "backend": "vllm", "prefillEngineArgs": {"max_num_seqs": 8}},
+    ///     "hardware": {"system": "h200_sxm", "totalGpus": 8},
+    ///     "workload": {"isl": 4000, "osl": 500, "requestCount": 100, "concurrency": 16}
+    /// }"#;
+    /// let spec = ReplayOptimizeSpec::from_json(text)?.value;
+    /// assert_eq!(spec.unused_engine_args(&[WorkerRole::Prefill, WorkerRole::Decode]), [""; 0]);
+    /// assert_eq!(
+    ///     spec.unused_engine_args(&[WorkerRole::Aggregated]),
+    ///     ["engine.prefillEngineArgs: has no effect, because the sweep has no prefill workers"]
+    /// );
+    /// # Ok::<(), dynosim_spec::SpecError>(())
+    /// ```
+    pub fn unused_engine_args(&self, roles: &[WorkerRole]) -> Vec<String> {
+        self.engine.unused_args(roles)
     }
 
     /// What reading begins with; whatever has no default is replaced.

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Change, changed, run_document, set, sweep_document, without};
+use crate::engine::WorkerRole;
 use crate::router::RouterSettings;
 use crate::spec::{ReplayOptimizeSpec, RunSpec};
 
@@ -120,6 +121,53 @@ fn engine_arguments_of_other_pools() {
             set("engine.decodeEngineArgs", json!({})),
         ],
         &["engine.baseEngineArgs: has no effect in a disaggregated run whose roles have arguments of their own"],
+    );
+}
+
+#[track_caller]
+fn check_unused(changes: &[Change], roles: &[WorkerRole], expected: &[&str]) {
+    let read = ReplayOptimizeSpec::from_json(&changed(sweep_document(), changes)).expect("the document is valid");
+    assert_eq!(read.value.unused_engine_args(roles), expected);
+}
+
+#[test]
+fn engine_arguments_of_roles_that_a_sweep_does_not_try() {
+    use WorkerRole::{Aggregated, Decode, Prefill};
+    let all_given = [
+        set("engine.baseEngineArgs.block_size", json!(16)),
+        set("engine.prefillEngineArgs.block_size", json!(16)),
+        set("engine.decodeEngineArgs.block_size", json!(16)),
+    ];
+    check_unused(
+        &all_given,
+        &[Prefill, Decode],
+        &["engine.baseEngineArgs: has no effect, because all workers of the sweep have arguments of their own"],
+    );
+    check_unused(
+        &all_given,
+        &[Aggregated],
+        &[
+            "engine.prefillEngineArgs: has no effect, because the sweep has no prefill workers",
+            "engine.decodeEngineArgs: has no effect, because the sweep has no decode workers",
+        ],
+    );
+    check_unused(&all_given, &[Aggregated, Prefill, Decode], &[]);
+    check_unused(&all_given[..1], &[Prefill, Decode], &[]);
+
+    let transfer = [set(
+        "engine.baseEngineArgs",
+        json!({"kv_bytes_per_token": 262_144, "kv_transfer_bandwidth": 50}),
+    )];
+    check_unused(&transfer, &[Prefill, Decode], &[]);
+    check_unused(
+        &transfer,
+        &[Aggregated],
+        &[
+            "engine.baseEngineArgs.kv_bytes_per_token: 262144 has no effect, because no KV is transferred without \
+             prefill workers",
+            "engine.baseEngineArgs.kv_transfer_bandwidth: 50 has no effect, because no KV is transferred without \
+             prefill workers",
+        ],
     );
 }
 

@@ -124,8 +124,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(workload: WorkloadSpec, expected: &str, open: bool) {
-        assert_eq!((load(&workload).as_str(), is_open_loop(&workload)), (expected, open));
+    fn check(workload: &WorkloadSpec, expected: &str, open: bool) {
+        assert_eq!((load(workload).as_str(), is_open_loop(workload)), (expected, open));
     }
 
     fn synthetic(load: SyntheticLoad) -> WorkloadSpec {
@@ -135,12 +135,12 @@ mod tests {
     #[test]
     fn loads_are_described() {
         check(
-            synthetic(SyntheticLoad::Concurrency(8)),
+            &synthetic(SyntheticLoad::Concurrency(8)),
             "50 requests of 400 prompt and 20 output tokens, 8 in flight",
             false,
         );
         check(
-            synthetic(SyntheticLoad::RequestRate(2.5)),
+            &synthetic(SyntheticLoad::RequestRate(2.5)),
             "50 requests of 400 prompt and 20 output tokens, 2.5 per second",
             true,
         );
@@ -151,7 +151,7 @@ mod tests {
             ..SyntheticWorkload::new(400, 20, 50, SyntheticLoad::ArrivalIntervalMs(10.0))
         };
         check(
-            WorkloadSpec::Synthetic(sessions),
+            &WorkloadSpec::Synthetic(sessions),
             "50 sessions of 3 requests of 400 prompt (50 % shared) and 20 output tokens, one every 10 ms, 2 times as fast",
             true,
         );
@@ -160,8 +160,8 @@ mod tests {
             trace_replay_concurrency: Some(4),
             ..trace.clone()
         };
-        check(WorkloadSpec::Trace(trace), "requests of t.jsonl at its times", true);
-        check(WorkloadSpec::Trace(closed), "requests of t.jsonl, 4 in flight", false);
+        check(&WorkloadSpec::Trace(trace), "requests of t.jsonl at its times", true);
+        check(&WorkloadSpec::Trace(closed), "requests of t.jsonl, 4 in flight", false);
     }
 
     #[test]

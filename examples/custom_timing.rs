@@ -13,7 +13,7 @@ use dynosim::spec::{
 };
 use dynosim::sweep::{Mode, Sweep};
 use dynosim::timing::{Price, StepShape, TimingError, TimingModel, TimingProvider};
-use dynosim::{Error, Report, Run};
+use dynosim::{Error, Report, Run, StepTimes};
 
 /// Step times that grow linearly, as one might fit them to a few measurements.
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +99,7 @@ fn main() -> Result<(), Error> {
     let spec = ReplayOptimizeSpec::new(engine, HardwareSpec::new("h200_sxm").with_budget(8), workload);
     let scenario = dynosim::sweep_scenario(&spec, &[Mode::Disagg])?;
     let result = Sweep::new(&spec, scenario, &measured)?.optimize_dense_disagg()?;
-    println!("{}", dynosim::summary(&result, 3));
+    println!("{}", dynosim::summary_with_step_times(&result, 3, &StepTimes::Own));
     Ok(())
 }
 

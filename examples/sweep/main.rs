@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use dynosim::spec::{Objective, SweepRouterMode};
 use dynosim::sweep::{Mode, Sweep};
-use dynosim::{Error, summary, sweep_scenario, timing_provider};
+use dynosim::{Error, StepTimes, summary, sweep_scenario, sweep_warnings, timing_provider};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::de::DeserializeOwned;
 
@@ -72,17 +72,16 @@ fn search(flags: &Flags) -> Result<String, Error> {
         bar.set_length(planned as u64);
         bar.set_position(done as u64);
     };
-    let sweep = Sweep::new(&spec, scenario, provider.as_ref())?.with_progress(&show_progress);
+    let step_times = StepTimes::built_in(&spec.timing, &spec.engine, &spec.hardware, None);
+    let warnings = sweep_warnings(&spec, &[Mode::Disagg], &step_times);
+    let sweep = Sweep::new(&spec, scenario, provider.as_ref())?
+        .with_warnings(warnings)
+        .with_progress(&show_progress);
 
     let result = sweep.optimize_dense_disagg()?;
     let mut text = summary(&result, 10);
     if flags.trace_file.is_none() {
         text.push_str(&published::comparison(&sweep, &result, provider.as_ref())?);
-    } else if flags.objective == Objective::Throughput {
-        text.push_str(
-            "\nWorth knowing\nRequests arrive when the trace says, so no deployment can put out more than is asked for. \
-             Where throughput\nhardly differs, --objective mean_e2e_latency or mean_ttft tells more.\n",
-        );
     }
     bar.finish_and_clear();
 

@@ -52,7 +52,7 @@ pub(crate) struct RunArgs {
     /// Write the whole report as JSON instead of printing a table; `-` is standard output
     #[arg(long, value_name = "OUT.json")]
     pub(crate) report: Option<PathBuf>,
-    /// Write one line per request
+    /// Write one line per request; `-` is standard output, and then the table goes to standard error
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) requests: Option<PathBuf>,
     #[command(flatten)]
@@ -118,7 +118,8 @@ Where a row has a value in `backend`, `backend_version`, `system`, `memory_fract
 `max_num_batched_tokens` (the last two matter for capacity), it wins over the options.
 
 The output has all columns of the input and `predicted`: milliseconds, blocks, or ERR where there
-is no answer. The reasons go to standard error, each once.
+is no answer. The reasons go to standard error, each once. For prefill and decode it also has
+`extrapolated_share`: the share of the time, 0 to 1, that rests on extrapolation.
 
 Examples:
   dynosim timing prefill points.csv

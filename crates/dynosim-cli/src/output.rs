@@ -33,23 +33,38 @@ pub(crate) fn is_standard_stream(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Writes a result to a file, or prints it if the file is `-`. Missing folders are made.
+/// Writes a result to a file, or prints it if the file is `-`.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     if is_standard_stream(path) {
         return print(text);
     }
-    if let Some(folder) = path.parent() {
-        make_folder(folder)?;
-    }
+    check_place(path)?;
     fs::write(path, text).map_err(|error| cannot_write(path, &error))
+}
+
+/// Fails if a file cannot be written because it is a folder, or because the folder that it is to be in is not
+/// there. That is not made: a path that leads nowhere is more often a typing error than a wish.
+pub(crate) fn check_place(path: &Path) -> Result<(), CliError> {
+    if path.is_dir() {
+        return Err(CliError::Failure(format!(
+            "cannot write {}: it is a folder",
+            path.display()
+        )));
+    }
+    // The parent of a plain file name is the empty path, which is the working directory.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.is_dir() => Err(CliError::Failure(format!(
+            "cannot write {}: there is no folder {}",
+            path.display(),
+            folder.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Makes a folder that is to hold results.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), CliError> {
-    // The parent of a plain file name is the empty path, which is the working directory.
-    if folder.as_os_str().is_empty() || folder.is_dir() {
-        return Ok(());
-    }
     fs::create_dir_all(folder)
         .map_err(|error| CliError::Failure(format!("cannot make the folder {}: {error}", folder.display())))
 }

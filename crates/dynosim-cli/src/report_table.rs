@@ -2,34 +2,14 @@
 
 use std::fmt::Write;
 
-use dynosim::Report;
 use dynosim::core::Distribution;
 use dynosim::spec::{RouterMode, RunSpec, Topology};
+use dynosim::{Outcome, Report, StepTimes, kv_transfer};
 
 /// The main metrics as text.
-pub(crate) fn report_table(spec: &RunSpec, report: &Report) -> String {
+pub(crate) fn report_table(spec: &RunSpec, outcome: &Outcome, step_times: &StepTimes) -> String {
     let mut text = String::new();
-    let metrics = report.metrics();
-    let rate = |key: &str| metrics.get(key).copied().unwrap_or_default();
-    for (name, value) in [
-        ("deployment", deployment(spec)),
-        ("requests", requests(report)),
-        ("simulated time", format!("{:.3} s", report.duration_ms / 1000.0)),
-        ("request rate", format!("{:.3} /s", rate("request_throughput_rps"))),
-        (
-            "throughput",
-            format!(
-                "{:.1} output tok/s, {:.1} input tok/s",
-                rate("output_throughput_tok_s"),
-                rate("input_throughput_tok_s")
-            ),
-        ),
-        ("prefix reuse", format!("{:.3}", report.prefix_cache_reused_ratio)),
-        (
-            "extrapolated",
-            format!("{:.1} % of step time", 100.0 * report.extrapolated_share),
-        ),
-    ] {
+    for (name, value) in facts(spec, outcome, step_times) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{name:<16}{value}");
     }
@@ -39,16 +19,64 @@ pub(crate) fn report_table(spec: &RunSpec, report: &Report) -> String {
         "{:<16}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}",
         "", "mean", "median", "p90", "p95", "p99", "max"
     );
-    for (name, distribution) in [
-        ("TTFT ms", &report.ttft),
-        ("TPOT ms", &report.tpot),
-        ("ITL ms", &report.itl),
-        ("E2E ms", &report.e2e_latency),
-        ("tok/s per user", &report.output_token_throughput_per_user),
+    let report = &outcome.report;
+    let mut requests = outcome.requests.iter();
+    let has_gaps = requests.any(|request| request.counts() && request.output_tokens > 1);
+    for (name, distribution, there) in [
+        ("TTFT ms", &report.ttft, true),
+        ("TPOT ms", &report.tpot, has_gaps),
+        ("ITL ms", &report.itl, has_gaps),
+        ("E2E ms", &report.e2e_latency, true),
+        ("tok/s per user", &report.output_token_throughput_per_user, has_gaps),
     ] {
-        let _ = writeln!(text, "{name:<16}{}", figures(distribution));
+        let figures = if there { figures(distribution) } else { no_figures() };
+        let _ = writeln!(text, "{name:<16}{figures}");
     }
     text
+}
+
+fn facts(spec: &RunSpec, outcome: &Outcome, step_times: &StepTimes) -> Vec<(&'static str, String)> {
+    let report = &outcome.report;
+    let metrics = report.metrics();
+    let rate = |key: &str| metrics.get(key).copied().unwrap_or_default();
+    let preemptions: u64 = outcome
+        .requests
+        .iter()
+        .map(|request| u64::from(request.preemptions))
+        .sum();
+    let mut facts = vec![("deployment", deployment(spec)), ("step times", step_times.to_string())];
+    if matches!(spec.topology, Topology::Disaggregated { .. }) {
+        facts.push(("KV transfer", kv_transfer(&spec.engine)));
+    }
+    facts.extend([
+        ("requests", requests(report)),
+        ("simulated time", format!("{:.3} s", report.duration_ms / 1000.0)),
+        (
+            "throughput",
+            format!(
+                "{:.3} requests/s served, {:.1} output tok/s, {:.1} input tok/s",
+                rate("request_throughput_rps"),
+                rate("output_throughput_tok_s"),
+                rate("input_throughput_tok_s")
+            ),
+        ),
+        ("prefix reuse", format!("{:.3}", report.prefix_cache_reused_ratio)),
+        ("preemptions", preemptions.to_string()),
+        ("evictions", format!("{} KV blocks", outcome.evictions)),
+        ("extrapolated", extrapolated(report, step_times)),
+    ]);
+    facts
+}
+
+fn extrapolated(report: &Report, step_times: &StepTimes) -> String {
+    let percent = 100.0 * report.extrapolated_share;
+    match (step_times.rest_on_measurements(), report.extrapolated_share > 0.0) {
+        (true, _) => format!("{percent:.1} % of step time"),
+        (false, false) => "n/a: not from measurements".to_owned(),
+        (false, true) => {
+            format!("n/a: not from measurements; {percent:.1} % of step time is of kernels without a calibration")
+        }
+    }
 }
 
 fn deployment(spec: &RunSpec) -> String {
@@ -66,8 +94,9 @@ fn deployment(spec: &RunSpec) -> String {
         RouterMode::KvRouter => "KV router",
     };
     let gpus = spec.topology.total_gpus();
+    let noun = if gpus == 1 { "GPU" } else { "GPUs" };
     format!(
-        "{} on {gpus} {} GPUs: {workers}; {router}",
+        "{} on {gpus} {} {noun}: {workers}; {router}",
         spec.engine.model, spec.hardware.system
     )
 }
@@ -98,4 +127,8 @@ fn figures(distribution: &Distribution) -> String {
     } = distribution;
     let figures = [mean, median, p90, p95, p99, max];
     figures.map(|value| format!("{value:>12.2}")).concat()
+}
+
+fn no_figures() -> String {
+    format!("{:>12}", "-").repeat(6)
 }

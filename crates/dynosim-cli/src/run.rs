@@ -1,9 +1,9 @@
 //! One simulation.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dynosim::spec::{RunSpec, Topology, WorkerRole, Workload};
-use dynosim::{Error, Outcome, Report, Run, timing_provider};
+use dynosim::{Error, Report, Run, StepTimes};
 
 use crate::args::RunArgs;
 use crate::error::CliError;
@@ -14,6 +14,7 @@ use crate::spec;
 
 /// Runs what a spec file describes and shows or writes the outcome.
 pub(crate) fn run(args: &RunArgs) -> Result<(), CliError> {
+    check_outputs(args)?;
     let file = spec::name(&args.spec);
     let checked = spec::read(&args.spec, RunSpec::from_json)?;
     let (spec, mut warnings) = (checked.value, checked.warnings);
@@ -21,15 +22,42 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), CliError> {
     warnings.extend(spec::perfdata_warning(&args.tables, &spec.timing));
 
     let workload = load_workload(&spec)?;
-    let timing = timing_provider(&spec.timing, args.tables.perfdata.as_deref());
-    let run = Run::new(&spec).timing(timing.as_ref()).warnings(warnings);
+    let perfdata = args.tables.perfdata.as_deref();
+    let step_times = StepTimes::built_in(&spec.timing, &spec.engine, &spec.hardware, perfdata);
+    let mut run = Run::new(&spec).warnings(warnings);
+    if let Some(folder) = perfdata {
+        run = run.perfdata(folder);
+    }
     let outcome = run.workload(workload.clone()).simulate()?;
 
     output::warn(&outcome.report.warnings);
     if let Some(path) = &args.requests {
         output::write(path, &requests_csv(&workload, &outcome)?)?;
     }
-    show(&spec, &outcome, args.report.as_deref())
+    if let Some(path) = &args.report {
+        return output::write(path, &report_json(&outcome.report)?);
+    }
+    let table = report_table(&spec, &outcome, &step_times);
+    if args.requests.as_deref().is_some_and(output::is_standard_stream) {
+        // Standard output holds the requests.
+        output::note(table.trim_end());
+        return Ok(());
+    }
+    output::print(&table)
+}
+
+/// Before the work, so that a typing error does not cost it.
+fn check_outputs(args: &RunArgs) -> Result<(), CliError> {
+    let files: Vec<&Path> = [&args.report, &args.requests]
+        .into_iter()
+        .flatten()
+        .map(PathBuf::as_path)
+        .collect();
+    if files.len() == 2 && files.iter().all(|file| output::is_standard_stream(file)) {
+        let message = "--report and --requests cannot both go to standard output; name a file for one of them";
+        return Err(CliError::Input(message.to_owned()));
+    }
+    files.into_iter().try_for_each(output::check_place)
 }
 
 fn load_workload(spec: &RunSpec) -> Result<Workload, CliError> {
@@ -38,14 +66,8 @@ fn load_workload(spec: &RunSpec) -> Result<Workload, CliError> {
         Topology::Disaggregated { .. } => WorkerRole::Prefill,
     };
     let block_size = spec.engine.config(first_role).block_size;
-    Ok(Workload::load(&spec.workload, block_size).map_err(Error::from)?)
-}
-
-fn show(spec: &RunSpec, outcome: &Outcome, report_file: Option<&Path>) -> Result<(), CliError> {
-    match report_file {
-        Some(path) => output::write(path, &report_json(&outcome.report)?),
-        None => output::print(&report_table(spec, &outcome.report)),
-    }
+    let workload = Workload::load(&spec.workload, block_size);
+    workload.map_err(|error| spec::with_trace_place(Error::from(error).into(), &spec.workload))
 }
 
 fn report_json(report: &Report) -> Result<String, CliError> {

@@ -1,5 +1,6 @@
 //! Reading spec files.
 
+use std::env;
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
@@ -49,6 +50,23 @@ pub(crate) fn check_trace(workload: &WorkloadSpec) -> Result<(), CliError> {
                 .to_owned(),
         )),
         _ => Ok(()),
+    }
+}
+
+/// An error, with the folder that a missing trace was looked for in.
+pub(crate) fn with_trace_place(error: CliError, workload: &WorkloadSpec) -> CliError {
+    let (CliError::Input(message), WorkloadSpec::Trace(trace)) = (&error, workload) else {
+        return error;
+    };
+    if trace.trace_file.is_absolute() || trace.trace_file.exists() {
+        return error;
+    }
+    match env::current_dir() {
+        Ok(folder) => CliError::Input(format!(
+            "{message}; a relative path starts at the working directory, which is {}",
+            folder.display()
+        )),
+        Err(_) => error,
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use dynosim::spec::{Checked, ReplayOptimizeSpec};
 use dynosim::sweep::{Comparison, Mode, OptimizationResult, Record, Sweep, SweepError, write_csv};
-use dynosim::{Error, summary, sweep_scenario, timing_provider};
+use dynosim::{Error, StepTimes, summary_with_step_times, sweep_scenario, sweep_warnings, timing_provider};
 
 use crate::args::{ModeArg, SweepArgs};
 use crate::error::{CliError, chain};
@@ -34,8 +34,12 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<(), CliError> {
         ModeArg::Agg => &[Mode::Agg],
         ModeArg::Compare => &[Mode::Agg, Mode::Disagg],
     };
-    let scenario = sweep_scenario(&spec, modes)?;
-    let provider = timing_provider(&spec.timing, args.tables.perfdata.as_deref());
+    let scenario = sweep_scenario(&spec, modes);
+    let scenario = scenario.map_err(|error| spec::with_trace_place(error.into(), &spec.workload))?;
+    let perfdata = args.tables.perfdata.as_deref();
+    let provider = timing_provider(&spec.timing, perfdata);
+    let step_times = StepTimes::built_in(&spec.timing, &spec.engine, &spec.hardware, perfdata);
+    warnings.extend(sweep_warnings(&spec, modes, &step_times));
     let bar = progress_bar();
     let show = |done, planned| show_progress(&bar, done, planned);
     let sweep = Sweep::new(&spec, scenario, provider.as_ref()).map_err(Error::from)?;
@@ -60,7 +64,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<(), CliError> {
         None => Ok(()),
     };
     // If the files cannot be written, at least what is printed is not lost.
-    output::print(&findings.text())?;
+    output::print(&findings.text(&step_times))?;
     written
 }
 
@@ -70,10 +74,10 @@ enum Findings {
 }
 
 impl Findings {
-    fn text(&self) -> String {
+    fn text(&self, step_times: &StepTimes) -> String {
         match self {
-            Self::Search(result) => summary(result, ROWS),
-            Self::Comparison(comparison) => comparison_text(comparison),
+            Self::Search(result) => summary_with_step_times(result, ROWS, step_times),
+            Self::Comparison(comparison) => comparison_text(comparison, step_times),
         }
     }
 
@@ -108,6 +112,7 @@ impl Findings {
                 for (name, side) in [("agg", &comparison.agg), ("disagg", &comparison.disagg)] {
                     if let Ok(result) = side {
                         let folder = folder.join(name);
+                        output::make_folder(&folder)?;
                         write_tables(&folder, result)?;
                         output::write(&folder.join("result.json"), &result.to_json().map_err(Error::from)?)?;
                     }
@@ -132,9 +137,9 @@ fn table(mode: Mode, records: &[Record]) -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|error| CliError::Failure(format!("a table is not text: {error}")))
 }
 
-fn comparison_text(comparison: &Comparison) -> String {
+fn comparison_text(comparison: &Comparison, step_times: &StepTimes) -> String {
     let side = |title: &str, side: &Result<OptimizationResult, SweepError>| match side {
-        Ok(result) => format!("{title}\n\n{}\n", summary(result, ROWS)),
+        Ok(result) => format!("{title}\n\n{}\n", summary_with_step_times(result, ROWS, step_times)),
         Err(error) => format!("{title}\n\nNot searched: {}\n\n", chain(error)),
     };
     let chosen = &comparison.chosen_best;

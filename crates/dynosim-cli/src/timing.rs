@@ -21,7 +21,8 @@ pub(crate) fn timing(args: &TimingArgs) -> Result<(), CliError> {
     let text = spec::read_text(&args.points)?;
     let file = spec::name(&args.points);
     let points = Points::read(&file, &text)?;
-    points.check_columns(required_columns(args.quantity))?;
+    let added = added_columns(args.quantity);
+    points.check_columns(required_columns(args.quantity), added)?;
     // All of it is read before anything is predicted, so that mistakes in the file come first.
     let questions: Vec<Question> = points
         .iter()
@@ -32,18 +33,20 @@ pub(crate) fn timing(args: &TimingArgs) -> Result<(), CliError> {
     let mut predicted = Vec::new();
     for (point, question) in points.iter().zip(&questions) {
         match predict(&mut predictor, question) {
-            Ok(figure) => predicted.push(figure),
+            Ok(cells) => predicted.push(cells),
             Err(Refusal::All(error)) => return Err(error),
             Err(Refusal::Point(reason)) => {
                 if !reasons.contains(&reason) {
                     output::note(&format!("{file}: ERR from line {} on: {reason}", point.line()));
                     reasons.insert(reason);
                 }
-                predicted.push("ERR".to_owned());
+                let mut cells = vec!["ERR".to_owned()];
+                cells.resize(added.len(), String::new());
+                predicted.push(cells);
             }
         }
     }
-    let table = points.with_predictions(&predicted)?;
+    let table = points.with_columns(added, &predicted)?;
     match &args.out {
         Some(path) => output::write(path, &table),
         None => output::print(&table),
@@ -55,6 +58,13 @@ const fn required_columns(quantity: Quantity) -> &'static [&'static str] {
         Quantity::Prefill => &["model", "tp", "batch", "isl", "prefix"],
         Quantity::Decode => &["model", "tp", "batch", "isl", "osl"],
         Quantity::Capacity => &["model", "tp", "block_size"],
+    }
+}
+
+const fn added_columns(quantity: Quantity) -> &'static [&'static str] {
+    match quantity {
+        Quantity::Prefill | Quantity::Decode => &["predicted", "extrapolated_share"],
+        Quantity::Capacity => &["predicted"],
     }
 }
 
@@ -100,19 +110,45 @@ impl Question {
     }
 }
 
-fn predict(predictor: &mut Predictor<'_>, question: &Question) -> Result<String, Refusal> {
+/// The cells of the added columns.
+fn predict(predictor: &mut Predictor<'_>, question: &Question) -> Result<Vec<String>, Refusal> {
     let shape = &question.shape;
-    let ms = match question.of {
+    let prediction = match question.of {
         Quantities::Prefill {
             batch,
             new_tokens,
             prefix,
-        } => predictor.prefill_ms(shape, batch, new_tokens, prefix)?,
-        Quantities::Decode { batch, isl, osl } => predictor.decode_ms(shape, batch, isl, osl)?,
+        } => predictor.prefill(shape, batch, new_tokens, prefix)?,
+        Quantities::Decode { batch, isl, osl } => predictor.decode(shape, batch, isl, osl)?,
         Quantities::Capacity { block_size } => {
             let blocks = predictor.kv_tokens(shape)? / u64::from(block_size);
-            return Ok(blocks.to_string());
+            return Ok(vec![blocks.to_string()]);
         }
     };
-    Ok(ms.to_string())
+    Ok(vec![
+        prediction.ms.to_string(),
+        rounded(prediction.extrapolated_share()).to_string(),
+    ])
+}
+
+/// The number with nine significant digits.
+fn rounded(number: f64) -> f64 {
+    format!("{number:.8e}").parse().unwrap_or(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nine_digits_are_kept() {
+        for (number, expected) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (1.0 / 3.0, "0.333333333"),
+            (0.000_123_456_789_9, "0.00012345679"),
+        ] {
+            assert_eq!(rounded(number).to_string(), expected);
+        }
+    }
 }

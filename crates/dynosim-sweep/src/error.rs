@@ -3,6 +3,7 @@
 use dynosim_spec::{SpecError, WorkerRole};
 use thiserror::Error;
 
+use crate::left_out::left_out_by_reason;
 use crate::state::Mode;
 use crate::worker_shapes::LeftOutTp;
 
@@ -24,7 +25,7 @@ pub enum SweepError {
     /// No tensor-parallel size works for the workers of a role.
     #[error(
         "no tensor-parallel size can be used for {} workers of {model} on {system}{}",
-        role_name(*role),
+        *role,
         left_out_list(left_out)
     )]
     NoUsableTp {
@@ -39,7 +40,8 @@ pub enum SweepError {
     },
     /// Not even the smallest deployment fits.
     #[error(
-        "a budget of {budget} GPUs is too small: the smallest {mode} deployment needs {needed} ({parts}){}",
+        "a budget of {budget} GPU{} is too small: the smallest {mode} deployment needs {needed} ({parts}){}",
+        if *budget == 1 { "" } else { "s" },
         left_out_list(left_out)
     )]
     BudgetTooSmall {
@@ -80,21 +82,9 @@ pub enum SweepError {
     Json(#[from] serde_json::Error),
 }
 
-pub(crate) fn role_name(role: WorkerRole) -> &'static str {
-    match role {
-        WorkerRole::Aggregated => "aggregated",
-        WorkerRole::Prefill => "prefill",
-        WorkerRole::Decode => "decode",
-    }
-}
-
 fn left_out_list(left_out: &[LeftOutTp]) -> String {
     if left_out.is_empty() {
         return String::new();
     }
-    let entries: Vec<String> = left_out
-        .iter()
-        .map(|entry| format!("{} tp {}: {}", role_name(entry.role), entry.tp, entry.reason))
-        .collect();
-    format!("; left out: {}", entries.join("; "))
+    format!("; left out: {}", left_out_by_reason(left_out).join("; "))
 }

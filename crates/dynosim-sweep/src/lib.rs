@@ -23,6 +23,8 @@
 //! | `ranking` | which record is better |
 //! | `record` | what is noted down, and its columns |
 //! | `result`, `comparison` | what a search found, as data and as JSON |
+//! | `outcome` | which records came out the same |
+//! | `left_out` | sizes that cannot be used, each reason once |
 //! | `csv_table`, `table` | records as CSV and as text |
 //!
 //! # Example
@@ -67,6 +69,8 @@ mod equivalence;
 mod error;
 mod evaluator;
 mod judge;
+mod left_out;
+mod outcome;
 mod ranking;
 mod record;
 mod result;
@@ -80,6 +84,7 @@ mod worker_shapes;
 pub use comparison::Comparison;
 pub use csv_table::write_csv;
 pub use error::SweepError;
+pub use left_out::left_out_by_reason;
 pub use record::Record;
 pub use result::OptimizationResult;
 pub use state::{Mode, RouterState, State};

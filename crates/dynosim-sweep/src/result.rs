@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::csv_table::write_csv;
 use crate::error::SweepError;
+use crate::outcome::{outcomes, same_outcome};
 use crate::ranking::{best, best_first};
 use crate::record::Record;
 use crate::state::Mode;
@@ -47,6 +48,25 @@ impl OptimizationResult {
     /// The best feasible state or, without one, the state that is closest to being feasible.
     pub fn best(&self) -> Option<&Record> {
         self.best_feasible.as_ref().or(self.best_infeasible.as_ref())
+    }
+
+    /// The feasible state with the fewest GPUs; the best one among those with as few.
+    pub fn fewest_gpus(&self) -> Option<&Record> {
+        // They are sorted best first, and the first of equal ones is taken.
+        self.feasible.iter().min_by_key(|record| record.total_gpus_used)
+    }
+
+    /// How many feasible outcomes besides the best one have a score within `share` of its score.
+    /// States with the same workers and equal figures are one outcome.
+    pub fn near_best(&self, share: f64) -> usize {
+        let Some((best, score)) = self.best_feasible.as_ref().and_then(|best| Some((best, best.score?))) else {
+            return 0;
+        };
+        let near = self.feasible.iter().filter(|record| {
+            let distance = record.score.map(|other| (score - other).abs());
+            distance.is_some_and(|distance| distance <= share * score.abs()) && !same_outcome(best, record)
+        });
+        outcomes(near, usize::MAX).len()
     }
 
     /// One sentence on the outcome: the best state, or what is wrong with the closest one.

@@ -1,7 +1,9 @@
 //! Records as a table to look at.
 
-use indexmap::{IndexMap, IndexSet};
+use dynosim_spec::RouterMode;
+use indexmap::IndexSet;
 
+use crate::outcome::outcomes;
 use crate::record::{ROUTER_COLUMNS, Record, Value, topology_columns};
 use crate::state::Mode;
 
@@ -15,40 +17,45 @@ const FIGURE_COLUMNS: [&str; 6] = [
     "mean_e2e_latency_ms",
 ];
 
+const ROUTER_KNOBS: [&str; 2] = ["overlap_score_credit", "prefill_load_scale"];
+
 /// Figures whose first digits are behind the point.
 const SMALL_FIGURES: [&str; 2] = ["prefix_cache_reused_ratio", "violation_penalty"];
 
-/// The first `rows` simulations of `records`, which are of states of one mode, as aligned columns
-/// of text with a header line.
+/// The first `rows` outcomes of `records`, which are of states of one mode, as aligned columns of
+/// text with a header line.
 ///
-/// States that are provably the same simulation share a row: the router's columns list all values
-/// that occur among them. The penalty is shown if any of the records is infeasible.
+/// States with the same workers and equal figures share a row: the router's columns list all values
+/// that occur among them, `-` if only round robin does, which has none. The penalty is shown if any
+/// of the records is infeasible.
 pub fn text_table<'a>(mode: Mode, records: impl IntoIterator<Item = &'a Record>, rows: usize) -> String {
-    let mut simulations: IndexMap<usize, Vec<&Record>> = IndexMap::new();
-    for record in records {
-        simulations.entry(record.simulation).or_default().push(record);
-    }
-    simulations.truncate(rows);
+    let outcomes = outcomes(records, rows);
     let mut columns: Vec<&str> = topology_columns(mode).to_vec();
     columns.extend(ROUTER_COLUMNS);
     columns.extend(FIGURE_COLUMNS);
-    if simulations.values().flatten().any(|record| !record.feasible) {
+    if outcomes.iter().flatten().any(|record| !record.feasible) {
         columns.push("violation_penalty");
     }
     let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|&column| column.to_owned()).collect()];
-    for simulation in simulations.values() {
-        lines.push(columns.iter().map(|column| cell(column, simulation)).collect());
+    for outcome in &outcomes {
+        lines.push(columns.iter().map(|column| cell(column, outcome)).collect());
     }
     align(&lines)
 }
 
-/// All values of a column among the records of one simulation.
-fn cell(column: &str, simulation: &[&Record]) -> String {
-    let values: IndexSet<String> = simulation
-        .iter()
-        .map(|record| text(column, record.value(column)))
-        .collect();
+/// All values of a column among the records of one outcome.
+fn cell(column: &str, outcome: &[&Record]) -> String {
+    let records = outcome.iter().filter(|record| has(record, column));
+    let values: IndexSet<String> = records.map(|record| text(column, record.value(column))).collect();
+    if values.is_empty() {
+        return text(column, Value::Missing);
+    }
     values.into_iter().collect::<Vec<String>>().join(",")
+}
+
+/// Round robin has no knobs; what is recorded for them means nothing.
+fn has(record: &Record, column: &str) -> bool {
+    record.state.router.mode != RouterMode::RoundRobin || !ROUTER_KNOBS.contains(&column)
 }
 
 fn text(column: &str, value: Value<'_>) -> String {
@@ -83,6 +90,7 @@ fn align(lines: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use dynosim_spec::{Objective, Topology};
+    use indexmap::IndexMap;
 
     use super::*;
     use crate::state::{RouterState, State};
@@ -120,18 +128,46 @@ mod tests {
     #[test]
     fn equal_simulations_share_a_row() {
         let [first, last] = SAME_SIMULATION.map(|router| record(1, router));
-        let other = record(0, RouterState::round_robin());
+        let mut other = record(0, RouterState::round_robin());
+        other.metrics.insert("mean_ttft_ms".to_owned(), 43_531.5);
         let table = text_table(Mode::Disagg, [&first, &other, &last], 10);
         let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[0].len(), 13);
         let figures = ["16", "958.98", "0.5000", "43531.46", "34.77", "52397.79"];
-        let row = |router: [&'static str; 3]| [&["4", "1", "3", "4"][..], &router, &figures].concat();
+        let row = |router: [&'static str; 3], figures: [&'static str; 6]| {
+            [&["4", "1", "3", "4"][..], &router, &figures].concat()
+        };
+        let mut other_figures = figures;
+        other_figures[3] = "43531.50";
         assert_eq!(
             lines[1..],
-            [row(["kv_router", "1", "0.25,4"]), row(["round_robin", "0", "1"])]
+            [
+                row(["kv_router", "1", "0.25,4"], figures),
+                row(["round_robin", "-", "-"], other_figures)
+            ]
         );
         let widths: Vec<usize> = table.lines().map(str::len).collect();
         assert_eq!(widths, [widths[0]; 3], "columns are aligned");
+    }
+
+    #[test]
+    fn equal_figures_share_a_row() {
+        let kv_router = record(0, RouterState::kv_router(0.5, 1.0));
+        let round_robin = record(1, RouterState::round_robin());
+        let table = text_table(Mode::Disagg, [&kv_router, &round_robin], 10);
+        let cells: Vec<&str> = table.lines().nth(1).unwrap_or_default().split_whitespace().collect();
+        assert_eq!(cells[4..7], ["kv_router,round_robin", "0.5", "1"]);
+        assert_eq!(table.lines().count(), 2);
+
+        let mut elsewhere = round_robin;
+        elsewhere.state.topology = Topology::Disaggregated {
+            prefill_workers: 4,
+            decode_workers: 3,
+            prefill_tp: 4,
+            decode_tp: 1,
+        };
+        let table = text_table(Mode::Disagg, [&kv_router, &elsewhere], 10);
+        assert_eq!(table.lines().count(), 3, "other workers are another outcome");
     }
 
     #[test]

@@ -28,7 +28,9 @@ pub enum TimingError {
     },
     /// Weights and activations leave no memory for the KV cache.
     #[error(
-        "no room for KV cache: {model} at tp {tp} on {system} needs {needed_bytes} bytes beside the cache, {available_bytes} may be used"
+        "no room for KV cache: {model} at tp {tp} on {system} needs {:.1} GiB beside the cache, {:.1} GiB may be used",
+        gib(*needed_bytes),
+        gib(*available_bytes)
     )]
     NoKvRoom {
         /// Model.
@@ -137,4 +139,8 @@ pub enum TimingError {
     /// Whatever went wrong in a provider of the user's.
     #[error("timing provider failed: {0}")]
     Custom(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
 }

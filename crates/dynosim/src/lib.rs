@@ -4,7 +4,7 @@
 //!   step times, routers, requests.
 //! - [`sweep()`] searches for the best deployment within a GPU budget as a [`ReplayOptimizeSpec`] describes it, and
 //!   [`compare`] searches both kinds of deployments. [`sweep_scenario`] prepares a [`sweep::Sweep`] with parts of your own.
-//! - [`summary()`] shows what a search found.
+//! - [`summary()`] shows what a search found, [`StepTimes`] and [`kv_transfer`] say what results rest on.
 //!
 //! What the crate is not: it adds nothing to the others but the way from names to things (models, GPUs, timing
 //! providers). Each can be used alone: [`timing`] to price steps of a GPU of your own, [`router`] to develop a router, [`core`]
@@ -17,7 +17,9 @@
 //! | `run` | one simulation |
 //! | `search` | sweeps |
 //! | `scenario` | from the names in a spec to models, GPUs, requests and step times |
-//! | `summary` | the result of a sweep as text |
+//! | `summary`, `question` | the result of a sweep as text, and what was asked for |
+//! | `step_times` | where step times come from, as text |
+//! | `overload` | whether requests arrived faster than they were served |
 //! | `error` | one error for everything |
 //!
 //! # Example
@@ -41,9 +43,12 @@
 //! ```
 
 mod error;
+mod overload;
+mod question;
 mod run;
 mod scenario;
 mod search;
+mod step_times;
 mod summary;
 
 pub use dynosim_core as core;
@@ -56,10 +61,12 @@ pub use dynosim_core::{Outcome, Report, Scenario};
 pub use dynosim_spec::{ReplayOptimizeSpec, RunSpec};
 
 pub use error::Error;
+pub use question::kv_transfer;
 pub use run::{Run, run};
 pub use scenario::{load_scenario, timing_provider};
-pub use search::{compare, sweep, sweep_scenario};
-pub use summary::summary;
+pub use search::{compare, sweep, sweep_scenario, sweep_warnings};
+pub use step_times::StepTimes;
+pub use summary::{summary, summary_with_step_times};
 
 /// The code in the README compiles and runs.
 #[cfg(doctest)]

@@ -1,19 +1,23 @@
 //! One simulation, from a spec to its outcome.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use dynosim_core::{Outcome, RouterFactory, Stepping, WorkerShape};
 use dynosim_router::{Pool, Router};
-use dynosim_spec::{RouterSettings, RunSpec, Topology, WorkerRole, Workload};
+use dynosim_spec::{Admission, RouterSettings, RunSpec, Topology, WorkerRole, Workload};
 use dynosim_timing::TimingProvider;
 
 use crate::error::Error;
+use crate::overload::overload_warning;
 use crate::scenario::{load_scenario, scenario, timing_provider};
+use crate::step_times::StepTimes;
 
 /// One simulation of which single parts can be replaced before it starts.
 pub struct Run<'a> {
     spec: &'a RunSpec,
     timing: Option<&'a dyn TimingProvider>,
+    perfdata: Option<PathBuf>,
     build_router: RouterFactory<'a>,
     workload: Option<Workload>,
     warnings: Vec<String>,
@@ -33,6 +37,7 @@ impl<'a> Run<'a> {
         Self {
             spec,
             timing: None,
+            perfdata: None,
             build_router: &build_router,
             workload: None,
             warnings: Vec::new(),
@@ -45,6 +50,13 @@ impl<'a> Run<'a> {
     #[must_use]
     pub fn timing(mut self, provider: &'a dyn TimingProvider) -> Self {
         self.timing = Some(provider);
+        self
+    }
+
+    /// Reads measured tables from this folder instead of the bundled ones.
+    #[must_use]
+    pub fn perfdata(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.perfdata = Some(folder.into());
         self
     }
 
@@ -98,13 +110,19 @@ impl<'a> Run<'a> {
             Some(workload) => scenario(&spec.engine, &spec.hardware, workload, &roles)?,
             None => load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)?,
         };
-        let built_in = timing_provider(&spec.timing, None);
+        let perfdata = self.perfdata.as_deref();
+        let built_in = timing_provider(&spec.timing, perfdata);
         let provider = self.timing.unwrap_or(built_in.as_ref());
+        let step_times = match self.timing {
+            Some(_) => StepTimes::Own,
+            None => StepTimes::built_in(&spec.timing, &spec.engine, &spec.hardware, perfdata),
+        };
         let shapes = pools
             .iter()
             .map(|pool| scenario.worker_shape(pool.role, pool.tp, provider))
             .collect::<Result<Vec<WorkerShape>, _>>()?;
         let mut warnings = self.warnings;
+        warnings.extend(step_times.warning());
         warnings.extend(scenario.warnings(&shapes.iter().collect::<Vec<_>>(), spec.router.mode));
         let workers: Vec<(&WorkerShape, u32)> = shapes.iter().zip(pools.iter().map(|pool| pool.workers)).collect();
         let prompts = scenario.prompts(pools[0].role);
@@ -114,7 +132,12 @@ impl<'a> Run<'a> {
         if self.keep_token_times {
             simulation = simulation.keep_token_times();
         }
-        Ok(simulation.stepping(self.stepping).run(warnings)?)
+        let mut outcome = simulation.stepping(self.stepping).run(warnings)?;
+        if scenario.workload().admission() == Admission::OpenLoop {
+            let overload = overload_warning(&outcome);
+            outcome.report.warnings.extend(overload);
+        }
+        Ok(outcome)
     }
 }
 

@@ -6,6 +6,7 @@ use dynosim_sweep::{Comparison, Mode, OptimizationResult, Sweep};
 
 use crate::error::Error;
 use crate::scenario::{load_scenario, timing_provider};
+use crate::step_times::StepTimes;
 
 /// Searches deployments of one kind, with everything built in.
 ///
@@ -34,6 +35,7 @@ use crate::scenario::{load_scenario, timing_provider};
 pub fn sweep(spec: &ReplayOptimizeSpec, mode: Mode) -> Result<OptimizationResult, Error> {
     let provider = timing_provider(&spec.timing, None);
     let sweep = Sweep::new(spec, sweep_scenario(spec, &[mode])?, provider.as_ref())?;
+    let sweep = sweep.with_warnings(sweep_warnings(spec, &[mode], &built_in(spec)));
     Ok(match mode {
         Mode::Agg => sweep.optimize_dense_agg(),
         Mode::Disagg => sweep.optimize_dense_disagg(),
@@ -46,8 +48,14 @@ pub fn sweep(spec: &ReplayOptimizeSpec, mode: Mode) -> Result<OptimizationResult
 /// As [`sweep()`], if that holds for both kinds.
 pub fn compare(spec: &ReplayOptimizeSpec) -> Result<Comparison, Error> {
     let provider = timing_provider(&spec.timing, None);
-    let scenario = sweep_scenario(spec, &[Mode::Agg, Mode::Disagg])?;
-    Ok(Sweep::new(spec, scenario, provider.as_ref())?.compare_agg_and_disagg()?)
+    let modes = [Mode::Agg, Mode::Disagg];
+    let sweep = Sweep::new(spec, sweep_scenario(spec, &modes)?, provider.as_ref())?;
+    let sweep = sweep.with_warnings(sweep_warnings(spec, &modes, &built_in(spec)));
+    Ok(sweep.compare_agg_and_disagg()?)
+}
+
+fn built_in(spec: &ReplayOptimizeSpec) -> StepTimes {
+    StepTimes::built_in(&spec.timing, &spec.engine, &spec.hardware, None)
 }
 
 /// Looks up what a sweep over deployments of these kinds needs: the model, the GPU and the requests.
@@ -61,11 +69,23 @@ pub fn compare(spec: &ReplayOptimizeSpec) -> Result<Comparison, Error> {
 /// read.
 pub fn sweep_scenario(spec: &ReplayOptimizeSpec, modes: &[Mode]) -> Result<Scenario, Error> {
     spec.validate()?;
-    let mut roles: Vec<WorkerRole> = modes.iter().flat_map(|mode| mode.roles()).copied().collect();
+    let mut roles = roles(modes);
     // The first role decides on the granularity of synthetic prefixes; decode workers compute none.
     roles.sort_by_key(|&role| {
         let block_size = spec.engine.config(role).block_size.tokens();
         (role == WorkerRole::Decode, std::cmp::Reverse(block_size))
     });
     load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)
+}
+
+/// What one ought to know about a sweep over deployments of these kinds with these step times, for
+/// [`Sweep::with_warnings`]: engine arguments that it does not read, and step times that nobody has measured.
+pub fn sweep_warnings(spec: &ReplayOptimizeSpec, modes: &[Mode], step_times: &StepTimes) -> Vec<String> {
+    let mut warnings = spec.unused_engine_args(&roles(modes));
+    warnings.extend(step_times.warning());
+    warnings
+}
+
+fn roles(modes: &[Mode]) -> Vec<WorkerRole> {
+    modes.iter().flat_map(|mode| mode.roles()).copied().collect()
 }

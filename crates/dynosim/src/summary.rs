@@ -2,15 +2,42 @@
 
 use std::fmt::Write;
 
-use dynosim_spec::WorkerRole;
-use dynosim_sweep::{KvCapacity, OptimizationResult, Record, text_table};
+use dynosim_spec::Objective;
+use dynosim_sweep::{KvCapacity, Mode, OptimizationResult, Record, left_out_by_reason, text_table};
 
-/// The result of a sweep as text: the best state, the `rows` best simulations, and what candidates were
-/// made of. Where no state is feasible, it says by how much the closest ones miss their bounds.
+use crate::question::{gpus, is_open_loop, kv_transfer, question};
+use crate::step_times::StepTimes;
+
+/// Scores that differ by less than this share are much the same.
+const NEAR: f64 = 0.01;
+
+const OPEN_LOOP: &str = "
+Worth knowing
+Requests arrive at given times, so no deployment can put out more than is asked for, and how the last requests drain
+decides which throughput is best. Where throughput hardly differs, objective mean_e2e_latency or mean_ttft tells more.
+";
+
+/// The result of a sweep as text: the question, the best state, the `rows` best outcomes, and what
+/// candidates were made of. Where no state is feasible, it says by how much the closest ones miss their bounds.
 ///
-/// Warnings are left out: they go where warnings go.
+/// Warnings are left out: they go where warnings go. Step times are taken to come from the provider that
+/// the spec names; [`summary_with_step_times`] is for others.
 pub fn summary(result: &OptimizationResult, rows: usize) -> String {
-    let mut text = format!("{}\n", sentence(&result.verdict()));
+    let spec = &result.spec;
+    let step_times = StepTimes::built_in(&spec.timing, &spec.engine, &spec.hardware, None);
+    summary_with_step_times(result, rows, &step_times)
+}
+
+/// As [`summary()`], naming these step times.
+pub fn summary_with_step_times(result: &OptimizationResult, rows: usize, step_times: &StepTimes) -> String {
+    let mut text = question(&result.spec, result.mode);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "Step times: {step_times}");
+    if result.mode == Mode::Disagg {
+        let _ = writeln!(text, "KV transfer: {}", kv_transfer(&result.spec.engine));
+    }
+    let _ = writeln!(text, "\n{}", sentence(&result.verdict()));
+    text.push_str(&alternatives(result));
     let closest_first;
     let (title, records) = if result.best_feasible.is_some() {
         ("Best feasible states", result.feasible.as_slice())
@@ -18,43 +45,74 @@ pub fn summary(result: &OptimizationResult, rows: usize) -> String {
         closest_first = by_penalty(&result.evaluated);
         ("Closest states", closest_first.as_slice())
     };
-    // Writing to a string cannot fail.
     let _ = write!(
         text,
-        "\n{title} (a row per distinct simulation, {} were made):\n{}",
+        "\n{title} (a row per distinct outcome; {} simulations were made):\n{}",
         result.simulations,
         text_table(result.mode, records, rows)
     );
-    let extrapolated = result.best().and_then(|best| best.extrapolated_share).unwrap_or(0.0);
-    if extrapolated >= 0.01 {
-        let _ = writeln!(
-            text,
-            "\n{:.0} % of the step time of the {} state rests on extrapolation beyond what was measured.",
-            100.0 * extrapolated,
-            if result.best_feasible.is_some() {
-                "best"
-            } else {
-                "closest"
-            }
-        );
-    }
+    text.push_str(&extrapolation(result, step_times));
     text.push_str("\nKV capacity of a worker:\n");
     for capacity in &result.kv_capacity {
         let _ = writeln!(text, "  {}", kv_capacity(capacity));
     }
     if !result.left_out_tps.is_empty() {
         text.push_str("\nLeft out:\n");
-        for left_out in &result.left_out_tps {
-            let _ = writeln!(
-                text,
-                "  {} tp {}: {}",
-                role_name(left_out.role),
-                left_out.tp,
-                left_out.reason
-            );
+        for line in left_out_by_reason(&result.left_out_tps) {
+            let _ = writeln!(text, "  {line}");
         }
     }
+    if is_open_loop(&result.spec.workload) && result.spec.objective == Objective::Throughput {
+        text.push_str(OPEN_LOOP);
+    }
     text
+}
+
+/// Feasible states that one might prefer to the best one.
+fn alternatives(result: &OptimizationResult) -> String {
+    let mut text = String::new();
+    let Some(best) = &result.best_feasible else {
+        return text;
+    };
+    match result.near_best(NEAR) {
+        0 => {}
+        1 => text.push_str("1 other state is within 1 % of it\n"),
+        others => {
+            let _ = writeln!(text, "{others} other states are within 1 % of it");
+        }
+    }
+    let fewest = result.fewest_gpus();
+    if let Some(fewest) = fewest.filter(|fewest| fewest.total_gpus_used < best.total_gpus_used) {
+        let _ = writeln!(
+            text,
+            "Fewest GPUs that do: {} ({}, {:.1} tok/s)",
+            fewest.state,
+            gpus(fewest.total_gpus_used, ""),
+            fewest.metric("output_throughput_tok_s").unwrap_or(0.0)
+        );
+    }
+    text
+}
+
+fn extrapolation(result: &OptimizationResult, step_times: &StepTimes) -> String {
+    let share = result.best().and_then(|best| best.extrapolated_share).unwrap_or(0.0);
+    if share < 0.01 {
+        return String::new();
+    }
+    let state = if result.best_feasible.is_some() {
+        "best"
+    } else {
+        "closest"
+    };
+    let rests_on = if step_times.rest_on_measurements() {
+        "rests on extrapolation beyond what was measured"
+    } else {
+        "is of kernels that the roofline was never calibrated on"
+    };
+    format!(
+        "\n{:.0} % of the step time of the {state} state {rests_on}.\n",
+        100.0 * share
+    )
 }
 
 fn sentence(clause: &str) -> String {
@@ -78,17 +136,9 @@ fn kv_capacity(capacity: &KvCapacity) -> String {
     };
     format!(
         "{:<10} tp {:<2} {:>7} blocks of {} tokens, {source}",
-        role_name(capacity.role),
+        capacity.role.to_string(),
         capacity.tp,
         capacity.blocks_used,
         capacity.block_size
     )
-}
-
-const fn role_name(role: WorkerRole) -> &'static str {
-    match role {
-        WorkerRole::Aggregated => "aggregated",
-        WorkerRole::Prefill => "prefill",
-        WorkerRole::Decode => "decode",
-    }
 }

@@ -6,9 +6,6 @@ use csv::StringRecord;
 
 use crate::error::CliError;
 
-/// The column that is added.
-const PREDICTED: &str = "predicted";
-
 /// Above this, not every whole number is a 64-bit float.
 const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -49,8 +46,8 @@ impl Points {
         })
     }
 
-    /// Fails if one of these columns is missing, or the one to be added is there.
-    pub(super) fn check_columns(&self, required: &[&str]) -> Result<(), CliError> {
+    /// Fails if one of these columns is missing, or one that is to be added is there.
+    pub(super) fn check_columns(&self, required: &[&str], added: &[&str]) -> Result<(), CliError> {
         let missing: Vec<&str> = required
             .iter()
             .copied()
@@ -66,9 +63,9 @@ impl Points {
                 there.join(", ")
             )));
         }
-        if self.column(PREDICTED).is_some() {
+        if let Some(taken) = added.iter().find(|name| self.column(name).is_some()) {
             let message = format!(
-                "{}, line 1: has a column {PREDICTED} already; rename or remove it",
+                "{}, line 1: has a column {taken} already; rename or remove it",
                 self.file
             );
             return Err(CliError::Input(message));
@@ -85,17 +82,17 @@ impl Points {
         })
     }
 
-    /// The file with one more column.
-    pub(super) fn with_predictions(&self, predicted: &[String]) -> Result<String, CliError> {
+    /// The file with more columns: their names, and their cells row by row.
+    pub(super) fn with_columns(&self, names: &[&str], cells: &[Vec<String>]) -> Result<String, CliError> {
         let mut csv = csv::Writer::from_writer(Vec::new());
-        let rows = self
-            .records
-            .iter()
-            .zip(predicted)
-            .map(|((_, record), value)| (record, value.as_str()));
-        let written = std::iter::once((&self.headers, PREDICTED))
-            .chain(rows)
-            .try_for_each(|(record, last)| csv.write_record(record.iter().chain([last])));
+        let rows = self.records.iter().zip(cells);
+        let written = csv
+            .write_record(self.headers.iter().chain(names.iter().copied()))
+            .and_then(|()| {
+                rows.into_iter().try_for_each(|((_, record), cells)| {
+                    csv.write_record(record.iter().chain(cells.iter().map(String::as_str)))
+                })
+            });
         let text = written
             .map_err(|error| error.to_string())
             .and_then(|()| csv.into_inner().map_err(|error| error.to_string()))

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use dynosim::Error;
 use dynosim::spec::{Backend, Deployment, EngineArgs, GpuSpec, ModelSpec, WorkerRole};
-use dynosim::timing::{RooflineModel, RooflineTiming, TableModel, TableTiming, TimingError, estimate_kv_tokens};
+use dynosim::timing::{
+    OperatorCost, RooflineModel, RooflineTiming, TableModel, TableTiming, TimingError, estimate_kv_tokens,
+};
 
 use super::points::Point;
 use crate::args::{ProviderArg, TimingArgs};
@@ -32,12 +34,52 @@ pub(super) enum Refusal {
     All(CliError),
 }
 
+/// A time, and what its operators say about it.
+#[derive(Debug)]
+pub(super) struct Prediction {
+    pub(super) ms: f64,
+    operators_ms: f64,
+    extrapolated_ms: f64,
+}
+
+impl Prediction {
+    const fn of(ms: f64) -> Self {
+        Self {
+            ms,
+            operators_ms: 0.0,
+            extrapolated_ms: 0.0,
+        }
+    }
+
+    fn add(&mut self, operators: &[OperatorCost], repeats: u32) {
+        for operator in operators {
+            let ms = f64::from(repeats) * operator.ms;
+            self.operators_ms += ms;
+            if operator.extrapolated {
+                self.extrapolated_ms += ms;
+            }
+        }
+    }
+
+    /// Share of the time that rests on extrapolation, 0 to 1.
+    pub(super) fn extrapolated_share(&self) -> f64 {
+        if self.operators_ms > 0.0 {
+            self.extrapolated_ms / self.operators_ms
+        } else {
+            0.0
+        }
+    }
+}
+
 /// A model bound to its step times.
 #[derive(Debug)]
 enum Bound {
     Table(Arc<TableModel>),
     Roofline(Arc<RooflineModel>),
 }
+
+/// Steps that [`TableModel::decode_ms`] prices as the first of them.
+const STRIDE: u32 = 32;
 
 /// Everything that tells bound models apart: model, tp, backend, engine version, system.
 type Key = (String, u32, &'static str, Option<String>, String);
@@ -83,30 +125,49 @@ impl<'a> Predictor<'a> {
         }
     }
 
-    /// Milliseconds to compute `new_tokens` of each of `batch` prompts behind a cached `prefix`.
-    pub(super) fn prefill_ms(
+    /// The time to compute `new_tokens` of each of `batch` prompts behind a cached `prefix`.
+    pub(super) fn prefill(
         &mut self,
         shape: &Shape,
         batch: u32,
         new_tokens: u64,
         prefix: u64,
-    ) -> Result<f64, Refusal> {
-        match self.bound(shape)? {
-            Bound::Table(model) => model
-                .prefill_ms(batch, new_tokens, prefix)
-                .map_err(|error| Refusal::point(&error)),
-            Bound::Roofline(model) => Ok(model.prefill_ms(batch, new_tokens, prefix)),
-        }
+    ) -> Result<Prediction, Refusal> {
+        let bound = self.bound(shape)?;
+        let (ms, operators) = match bound {
+            Bound::Table(model) => (
+                model.prefill_ms(batch, new_tokens, prefix),
+                model.prefill_operators(batch, new_tokens, prefix),
+            ),
+            Bound::Roofline(model) => (
+                Ok(model.prefill_ms(batch, new_tokens, prefix)),
+                Ok(model.prefill_operators(batch, new_tokens, prefix)),
+            ),
+        };
+        let mut prediction = Prediction::of(ms.map_err(|error| Refusal::point(&error))?);
+        prediction.add(&operators.map_err(|error| Refusal::point(&error))?, 1);
+        Ok(prediction)
     }
 
-    /// Milliseconds to generate all of `osl` tokens but the first.
-    pub(super) fn decode_ms(&mut self, shape: &Shape, batch: u32, context: u64, osl: u32) -> Result<f64, Refusal> {
-        match self.bound(shape)? {
-            Bound::Table(model) => model
-                .decode_ms(batch, context, osl)
-                .map_err(|error| Refusal::point(&error)),
+    /// The time to generate all of `osl` tokens but the first.
+    pub(super) fn decode(&mut self, shape: &Shape, batch: u32, context: u64, osl: u32) -> Result<Prediction, Refusal> {
+        let bound = self.bound(shape)?;
+        let ms = match bound {
+            Bound::Table(model) => model.decode_ms(batch, context, osl),
             Bound::Roofline(model) => Ok(model.decode_ms(batch, context, osl)),
+        };
+        let mut prediction = Prediction::of(ms.map_err(|error| Refusal::point(&error))?);
+        let steps = osl.saturating_sub(1);
+        for first in (0..steps).step_by(STRIDE as usize) {
+            let reached = context.saturating_add(u64::from(first));
+            let operators = match bound {
+                Bound::Table(model) => model.decode_operators(batch, reached),
+                Bound::Roofline(model) => Ok(model.decode_operators(batch, reached)),
+            };
+            let repeats = (steps - first).min(STRIDE);
+            prediction.add(&operators.map_err(|error| Refusal::point(&error))?, repeats);
         }
+        Ok(prediction)
     }
 
     /// Tokens of KV cache that fit.

@@ -125,7 +125,7 @@ fn budgets_that_are_too_small() {
     sweep_exits(
         &with(small_sweep(), "/hardware/totalGpus", 1.into()),
         2,
-        "a budget of 1 GPUs is too small",
+        "a budget of 1 GPU is too small",
     );
     let large = with(small_sweep(), "/engine/model", "meta-llama/Meta-Llama-3.1-405B".into());
     sweep_exits(&large, 2, "error: ");
@@ -146,6 +146,10 @@ fn traces() {
         run_exits(&traced(small_run(), &file), 2, message);
         sweep_exits(&traced(small_sweep(), &file), 2, message);
     }
+    let here = std::env::current_dir().expect("there is one");
+    let place = format!("starts at the working directory, which is {}", here.display());
+    run_exits(&traced(small_run(), "no-such.jsonl"), 2, &place);
+    sweep_exits(&traced(small_sweep(), "no-such.jsonl"), 2, &place);
 }
 
 #[test]
@@ -189,6 +193,12 @@ fn outputs_that_cannot_be_written() {
     let below_a_file = format!("{file}/out");
     let run = small_run().to_string();
     dynosim_with_input(&["run", "-", "--report", &below_a_file], &run).exits(1, "file");
+    let (nowhere, report) = (folder.path("no/folder"), folder.path("no/folder/report.json"));
+    let no_folder = format!("there is no folder {nowhere}");
+    dynosim_with_input(&["run", "-", "--report", &report], &run).exits(1, &no_folder);
+    dynosim_with_input(&["run", "-", "--requests", &report], &run).exits(1, &no_folder);
+    assert!(!folder.has("no"), "nothing is made");
+    dynosim_with_input(&["run", "-", "--report", "-", "--requests", "-"], &run).exits(2, "cannot both go");
     dynosim_with_input(&["run", "-", "--requests", &folder.path("")], &run).exits(1, "cannot write");
     dynosim_with_input(&["sweep", "-", "--out", &file], &small_sweep().to_string()).exits(1, "cannot make the folder");
     let points = "model,tp,batch,isl,prefix\n";

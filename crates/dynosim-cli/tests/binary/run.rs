@@ -64,10 +64,10 @@ fn a_table_is_printed_and_warnings_go_to_standard_error() {
 fn report_and_requests_are_written() {
     let folder = Folder::new();
     let spec = folder.write("spec.json", &small_run().to_string());
-    let (report, requests) = (folder.path("new/folder/report.json"), folder.path("requests.csv"));
+    let (report, requests) = (folder.path("report.json"), folder.path("requests.csv"));
     let ran = dynosim(&["run", &spec, "--report", &report, "--requests", &requests]).succeeds();
     assert_eq!(ran.stdout, "");
-    assert_eq!(folder.json("new/folder/report.json")["completed_requests"], 20);
+    assert_eq!(folder.json("report.json")["completed_requests"], 20);
     let lines = folder.read("requests.csv");
     assert_eq!(lines.lines().count(), 21);
     assert!(lines.starts_with("request,session,turn,input_tokens,output_tokens,arrival_ms,"));
@@ -102,4 +102,97 @@ fn tables_may_lie_elsewhere() {
     let polynomial = small_run().to_string();
     dynosim_with_input(&["run", "-", "--perfdata", elsewhere], &polynomial)
         .exits(0, "warning: --perfdata has no effect");
+}
+
+fn report_of(spec: &Value) -> Value {
+    let report = dynosim_with_input(&["run", "-", "--report", "-"], &spec.to_string()).succeeds();
+    serde_json::from_str(&report.stdout).expect("JSON")
+}
+
+fn has_warning(report: &Value, start: &str) -> bool {
+    let warnings = report["warnings"].as_array().expect("a list");
+    warnings
+        .iter()
+        .any(|warning| warning.as_str().is_some_and(|text| text.starts_with(start)))
+}
+
+#[test]
+fn requests_on_standard_output_are_alone_there() {
+    let ran = dynosim_with_input(&["run", "-", "--requests", "-"], &small_run().to_string()).succeeds();
+    assert_eq!(ran.stdout.lines().count(), 21, "{}", ran.stdout);
+    assert!(ran.stderr.contains("20 of 20 completed") && ran.stderr.contains("TTFT ms"));
+}
+
+#[test]
+fn step_times_are_named() {
+    let ran = dynosim_with_input(&["run", "-"], &small_run().to_string()).succeeds();
+    for line in [
+        "step times      polynomial, the same for every model and GPU\n",
+        "extrapolated    n/a: not from measurements\n",
+        "preemptions     0\n",
+    ] {
+        assert!(ran.stdout.contains(line), "{}", ran.stdout);
+    }
+    assert!(has_warning(
+        &report_of(&small_run()),
+        "step times are estimates: polynomial"
+    ));
+
+    let mut spec = small_run();
+    spec["engine"]["model"] = "Qwen/Qwen3-8B".into();
+    spec["timing"] = json!({ "provider": "table" });
+    spec["topology"] = json!({ "workers": 1, "tp": 1 });
+    let ran = dynosim_with_input(&["run", "-"], &spec.to_string()).succeeds();
+    assert!(
+        ran.stdout.contains("measured tables of vllm 0.14.0 on h200_sxm"),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains("on 1 h200_sxm GPU:"), "{}", ran.stdout);
+    assert!(!has_warning(&report_of(&spec), "step times"));
+
+    spec["timing"] = json!({ "provider": "roofline" });
+    assert!(!has_warning(&report_of(&spec), "step times"));
+    spec["hardware"]["system"] = "h100_sxm".into();
+    assert!(has_warning(
+        &report_of(&spec),
+        "step times are estimates: roofline of h100_sxm"
+    ));
+}
+
+#[test]
+fn transfers_are_described() {
+    let mut spec = small_run();
+    spec["topology"] = json!({ "prefillWorkers": 1, "prefillTp": 1, "decodeWorkers": 1, "decodeTp": 1 });
+    let table = |spec: &Value| dynosim_with_input(&["run", "-"], &spec.to_string()).succeeds().stdout;
+    assert!(table(&spec).contains("KV transfer     free (kv_bytes_per_token and"));
+    spec["engine"]["baseEngineArgs"]["kv_bytes_per_token"] = 262_144.into();
+    spec["engine"]["baseEngineArgs"]["kv_transfer_bandwidth"] = 25.into();
+    assert!(table(&spec).contains("KV transfer     25 GB/s, 262144 bytes per token\n"));
+    assert!(!table(&small_run()).contains("KV transfer"));
+}
+
+#[test]
+fn single_tokens_have_no_gaps() {
+    let mut spec = small_run();
+    spec["workload"]["osl"] = 1.into();
+    let table = dynosim_with_input(&["run", "-"], &spec.to_string()).succeeds().stdout;
+    let cells = |name: &str| -> Vec<&str> {
+        let line = table.lines().find(|line| line.starts_with(name)).expect("the row");
+        line.split_whitespace().skip(2).collect()
+    };
+    assert_eq!(cells("TPOT ms"), ["-"; 6]);
+    assert_eq!(cells("ITL ms"), ["-"; 6]);
+    assert_ne!(cells("TTFT ms"), ["-"; 6]);
+}
+
+#[test]
+fn arrivals_that_outrun_service_are_pointed_out() {
+    let mut spec = small_run();
+    let open_loop = |rate: f64| json!({ "isl": 500, "osl": 10, "requestCount": 200, "requestRate": rate });
+    spec["workload"] = open_loop(5000.0);
+    assert!(has_warning(&report_of(&spec), "arrivals outran service"));
+    spec["workload"] = open_loop(2.0);
+    assert!(!has_warning(&report_of(&spec), "arrivals outran service"));
+    assert!(!has_warning(&report_of(&small_run()), "arrivals outran service"));
 }

@@ -84,7 +84,7 @@ fn a_side_that_cannot_be_searched_leaves_the_other() {
     let args = ["sweep", "-", "--mode", "compare", "--out", &folder.path("out")];
     let ran = dynosim_with_input(&args, &spec.to_string()).succeeds();
     assert!(
-        ran.stdout.contains("Not searched: a budget of 1 GPUs is too small"),
+        ran.stdout.contains("Not searched: a budget of 1 GPU is too small"),
         "{}",
         ran.stdout
     );
@@ -137,4 +137,68 @@ fn sizes_without_room_are_left_out_with_their_reason() {
         "{}",
         ran.stdout
     );
+}
+
+#[test]
+fn the_question_and_what_results_rest_on_are_told() {
+    let mut spec = small_sweep();
+    spec["sla"] = json!({ "ttft": 90000 });
+    let folder = Folder::new();
+    let args = ["sweep", "-", "--out", &folder.path("out")];
+    let ran = dynosim_with_input(&args, &spec.to_string()).exits(0, "warning: step times are estimates: polynomial");
+    for line in [
+        "some-model, disaggregated, on at most 6 h200_sxm GPUs: 60 requests of 600 prompt (50 % shared) and 12 output \
+         tokens, 12 in flight\n",
+        "Objective throughput, bounds ttft 90000 ms\n",
+        "Step times: polynomial, the same for every model and GPU\n",
+        "KV transfer: free (kv_bytes_per_token and kv_transfer_bandwidth not given)\n",
+    ] {
+        assert!(ran.stdout.contains(line), "{}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains("Worth knowing"), "{}", ran.stdout);
+    let warnings = folder.json("out/result.json")["warnings"].to_string();
+    assert!(warnings.contains("step times are estimates"), "{warnings}");
+    let aggregated = dynosim_with_input(&["sweep", "-", "--mode", "agg"], &spec.to_string()).succeeds();
+    assert!(!aggregated.stdout.contains("KV transfer"), "{}", aggregated.stdout);
+}
+
+#[test]
+fn open_loops_name_the_smallest_state_that_does() {
+    let mut spec = small_sweep();
+    spec["workload"] = json!({ "isl": 600, "osl": 12, "requestCount": 60, "requestRate": 20 });
+    let ran = dynosim_with_input(&["sweep", "-", "--mode", "agg"], &spec.to_string()).succeeds();
+    assert!(
+        ran.stdout.contains("Worth knowing\nRequests arrive at given times"),
+        "{}",
+        ran.stdout
+    );
+    assert!(
+        ran.stdout
+            .contains("Fewest GPUs that do: tp=1 workers=1 round_robin (1 GPU, "),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains("within 1 % of it"), "{}", ran.stdout);
+    spec["objective"] = "mean_ttft".into();
+    let ran = dynosim_with_input(&["sweep", "-", "--mode", "agg"], &spec.to_string()).succeeds();
+    assert!(!ran.stdout.contains("Worth knowing"), "{}", ran.stdout);
+}
+
+#[test]
+fn arguments_of_other_roles_are_pointed_out() {
+    let mut spec = small_sweep();
+    spec["engine"]["prefillEngineArgs"] = json!({ "num_gpu_blocks": 1000 });
+    let args = ["sweep", "-", "--mode", "agg"];
+    dynosim_with_input(&args, &spec.to_string()).exits(0, "warning: engine.prefillEngineArgs: has no effect");
+}
+
+#[test]
+fn one_reason_for_all_sizes_is_told_once() {
+    let mut spec = small_sweep();
+    spec["engine"]["model"] = "Qwen/Qwen3-8B".into();
+    spec["hardware"]["system"] = "a100_sxm".into();
+    spec["timing"] = json!({ "provider": "table" });
+    let ran = dynosim_with_input(&["sweep", "-"], &spec.to_string())
+        .exits(2, "prefill and decode tp 1, 2, 4, 8: no measured");
+    assert_eq!(ran.stderr.matches("no measured tables").count(), 1, "{}", ran.stderr);
 }

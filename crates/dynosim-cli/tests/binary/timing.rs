@@ -1,5 +1,6 @@
 //! `dynosim timing`.
 
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use crate::command::{Folder, dynosim, dynosim_with_input, golden};
@@ -25,16 +26,21 @@ fn check_golden(quantity: &str, file: &str, backend: &str) {
     let rows = rows(&output);
     let column = |name: &str| rows[0].iter().position(|header| *header == name).expect("the column");
     let (expected, predicted) = (column("ms"), column("predicted"));
-    assert_eq!(predicted, rows[0].len() - 1);
+    assert_eq!(rows[0][predicted..], ["predicted", "extrapolated_share"]);
     assert!(rows.len() > 200);
+    let mut shares = BTreeSet::new();
     for row in &rows[1..] {
         let number = |index: usize| row[index].parse::<f64>().expect("a number");
+        let share = number(predicted + 1);
+        assert!((0.0..=1.0).contains(&share), "{file}: {row:?}");
+        shares.insert(row[predicted + 1]);
         let (expected, predicted) = (number(expected), number(predicted));
         assert!(
             (predicted - expected).abs() <= 1e-9 + 1e-6 * expected,
             "{file}: {row:?}"
         );
     }
+    assert!(shares.contains("0") && shares.len() > 2, "{file}: {shares:?}");
 }
 
 #[test]
@@ -85,14 +91,14 @@ fn points_without_an_answer_do_not_stop_the_others() {
 fn a_file_is_written() {
     let folder = Folder::new();
     let points = folder.write("points.csv", "model,tp,batch,isl,prefix\nQwen/Qwen3-8B,1,1,512,0\n");
-    let out = folder.path("new/out.csv");
+    let out = folder.path("out.csv");
     assert_eq!(
         dynosim(&["timing", "prefill", &points, "--out", &out])
             .succeeds()
             .stdout,
         ""
     );
-    assert_eq!(folder.read("new/out.csv").lines().count(), 2);
+    assert_eq!(folder.read("out.csv").lines().count(), 2);
 }
 
 #[test]
@@ -149,6 +155,11 @@ fn mistakes_in_points_say_where_they_are() {
             "model,tp,block_size,predicted\nm,1,1,2\n",
             "has a column predicted already",
         ),
+        (
+            "prefill",
+            "model,tp,batch,isl,prefix,extrapolated_share\nm,1,1,5,0,0\n",
+            "has a column extrapolated_share already",
+        ),
     ] {
         dynosim_with_input(&["timing", quantity, "-"], points).exits(2, message);
     }
@@ -168,4 +179,46 @@ fn a_closed_output_is_no_mistake() {
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+/// Errors of the roofline in percent where the tables rest on measurements alone, ascending.
+fn roofline_errors(quantity: &str, file: &str) -> Vec<f64> {
+    let path = golden("timing").join(file);
+    let path = path.to_str().expect("a plain path");
+    let table = dynosim(&["timing", quantity, path]).succeeds().stdout;
+    let roofline = dynosim(&["timing", quantity, path, "--provider", "roofline"])
+        .succeeds()
+        .stdout;
+    let (table, roofline) = (rows(&table), rows(&roofline));
+    let column = |name: &str| table[0].iter().position(|header| *header == name).expect("the column");
+    let (isl, predicted, share) = (column("isl"), column("predicted"), column("extrapolated_share"));
+    let number = |cell: &str| cell.parse::<f64>().expect("a number");
+    let pairs = table.iter().zip(&roofline).skip(1);
+    let measured = pairs.filter(|(row, _)| row[share] == "0" && number(row[isl]) <= 16_384.0);
+    let errors = measured.map(|(row, other)| (number(row[predicted]), number(other[predicted])));
+    let mut errors: Vec<f64> = errors
+        .filter(|&(ms, _)| ms > 0.0)
+        .map(|(ms, other)| 100.0 * (other / ms - 1.0).abs())
+        .collect();
+    errors.sort_by(f64::total_cmp);
+    errors
+}
+
+/// The README states these.
+#[test]
+fn the_roofline_is_as_near_as_it_says() {
+    for (quantity, file, expected) in [
+        ("prefill", "prefill.csv", [4.5, 18.3, 41.5]),
+        ("decode", "decode.csv", [4.5, 22.1, 46.0]),
+    ] {
+        let errors = roofline_errors(quantity, file);
+        let last = errors.len() - 1;
+        let found = [errors[last / 2], errors[last * 9 / 10], errors[last]];
+        for (found, expected) in found.into_iter().zip(expected) {
+            assert!(
+                (found - expected).abs() < 0.2,
+                "{quantity}: {found}, expected {expected}"
+            );
+        }
+    }
 }

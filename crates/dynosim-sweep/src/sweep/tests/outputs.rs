@@ -91,6 +91,33 @@ fn bounds_that_nobody_meets_are_named() {
 }
 
 #[test]
+fn small_and_near_alternatives_are_counted() {
+    let spec = small_spec();
+    let result = sweep(&spec, &PolynomialTiming)
+        .optimize_dense_agg()
+        .expect("there are candidates");
+    let fewest = result.fewest_gpus().expect("there are no bounds");
+    let gpus = |record: &Record| record.total_gpus_used;
+    assert_eq!(Some(gpus(fewest)), result.feasible.iter().map(gpus).min());
+    let as_small = result.feasible.iter().filter(|record| gpus(record) == gpus(fewest));
+    assert!(as_small.into_iter().all(|record| record.score <= fewest.score));
+    // All are within 100 % of the best one, and no two of these have the same outcome.
+    let rows = result.table(usize::MAX).lines().count() - 1;
+    assert_eq!(result.near_best(1.0), rows - 1);
+    assert!(result.near_best(0.01) < rows - 1);
+
+    let sla = SlaSpec {
+        ttft: Some(1.0),
+        ..SlaSpec::default()
+    };
+    let hopeless = ReplayOptimizeSpec { sla, ..small_spec() };
+    let result = sweep(&hopeless, &PolynomialTiming)
+        .optimize_dense_agg()
+        .expect("there are candidates");
+    assert_eq!((result.fewest_gpus(), result.near_best(1.0)), (None, 0));
+}
+
+#[test]
 fn progress_counts_simulations() {
     let spec = small_spec();
     let (calls, most_done, most_planned) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));

@@ -9,6 +9,7 @@ use dynosim_timing::TimingModel;
 use crate::decode_pages::DecodePages;
 use crate::error::SimError;
 use crate::metrics::Recorder;
+use crate::prefill_times::PrefillTimes;
 use crate::rules::EngineRules;
 
 /// Everything that the workers of one pool have in common.
@@ -60,6 +61,7 @@ pub(crate) struct PassContext<'a> {
     pub(crate) now: SimTime,
     pub(crate) pool: &'a PoolSetup,
     pub(crate) pages: &'a mut DecodePages,
+    pub(crate) prefill_times: &'a mut PrefillTimes,
     pub(crate) recorder: &'a mut Recorder,
     /// What the pass will tell when it ends.
     pub(crate) signals: &'a mut Vec<Signal>,

@@ -70,6 +70,7 @@ mod events;
 mod kv;
 mod metrics;
 mod pool;
+mod prefill_times;
 mod prices;
 mod rejection;
 mod rules;

@@ -7,6 +7,7 @@ use crate::decode_pages::DecodePages;
 use crate::engine::{Boundary, Engine, Incoming, PassContext, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
 use crate::metrics::Recorder;
+use crate::prefill_times::PrefillTimes;
 use crate::sglang::SglangEngine;
 use crate::vllm::VllmEngine;
 use crate::worker_set::WorkerSet;
@@ -51,6 +52,7 @@ pub(crate) struct Pool {
     workers: Vec<Worker>,
     router: Box<dyn Router>,
     pages: DecodePages,
+    prefill_times: PrefillTimes,
     stepping: Stepping,
     /// Whether workers tell the router what they cache.
     publishes: bool,
@@ -84,6 +86,7 @@ impl Pool {
             setup,
             router,
             pages: DecodePages::default(),
+            prefill_times: PrefillTimes::new(),
             stepping: Stepping::default(),
             publishes,
             first_eviction: None,
@@ -265,6 +268,7 @@ impl Pool {
             now,
             pool: &self.setup,
             pages: &mut self.pages,
+            prefill_times: &mut self.prefill_times,
             recorder,
             signals: &mut signals,
             stepping: self.stepping,

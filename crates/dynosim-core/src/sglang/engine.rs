@@ -123,7 +123,7 @@ fn price_prefill(batch: &PrefillBatch, context: &mut PassContext<'_>) -> Result<
         return Ok(SimDuration::ZERO);
     }
     let shape = StepShape::prefill(batch.seqs, batch.tokens, batch.prefix_tokens);
-    let time = context.pool.prefill_time(&shape)?;
+    let time = context.prefill_times.time(context.pool, &shape)?;
     context.recorder.priced(time);
     Ok(time.total)
 }

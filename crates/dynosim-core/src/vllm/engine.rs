@@ -63,7 +63,7 @@ impl VllmEngine {
             SimDuration::ZERO
         } else {
             let shape = StepShape::prefill(batch.prefill_seqs, batch.prefill_tokens, batch.prefill_prefix_tokens);
-            let time = context.pool.prefill_time(&shape)?;
+            let time = context.prefill_times.time(context.pool, &shape)?;
             context.recorder.priced(time);
             time.total
         };

@@ -53,9 +53,16 @@ fn check_outputs(args: &RunArgs) -> Result<(), CliError> {
         .flatten()
         .map(PathBuf::as_path)
         .collect();
-    if files.len() == 2 && files.iter().all(|file| output::is_standard_stream(file)) {
-        let message = "--report and --requests cannot both go to standard output; name a file for one of them";
-        return Err(CliError::Input(message.to_owned()));
+    if let [report, requests] = files[..]
+        && report == requests
+    {
+        let place = if output::is_standard_stream(report) {
+            "standard output".to_owned()
+        } else {
+            report.display().to_string()
+        };
+        let message = format!("--report and --requests cannot both go to {place}; name another file for one of them");
+        return Err(CliError::Input(message));
     }
     files.into_iter().try_for_each(output::check_place)
 }

@@ -199,6 +199,8 @@ fn outputs_that_cannot_be_written() {
     dynosim_with_input(&["run", "-", "--requests", &report], &run).exits(1, &no_folder);
     assert!(!folder.has("no"), "nothing is made");
     dynosim_with_input(&["run", "-", "--report", "-", "--requests", "-"], &run).exits(2, "cannot both go");
+    dynosim_with_input(&["run", "-", "--report", "same", "--requests", "same"], &run)
+        .exits(2, "cannot both go to same");
     dynosim_with_input(&["run", "-", "--requests", &folder.path("")], &run).exits(1, "cannot write");
     dynosim_with_input(&["sweep", "-", "--out", &file], &small_sweep().to_string()).exits(1, "cannot make the folder");
     let points = "model,tp,batch,isl,prefix\n";

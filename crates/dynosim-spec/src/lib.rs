@@ -76,8 +76,8 @@ pub use model::{ModelSpec, WeightFormat};
 pub use prompt_segments::PromptSegments;
 pub use router::{RouterMode, RouterSettings};
 pub use spec::{
-    EngineSpec, HardwareSpec, KvRouterConfig, Objective, ReplayOptimizeSpec, RunRouterSpec, RunSpec, SearchSpec,
-    SlaBound, SlaSpec, SweepRouterMode, SweepRouterSpec, TimingKind, TimingSpec, Topology,
+    EngineSpec, HardwareSpec, KvRouterConfig, Objective, PoolTopology, ReplayOptimizeSpec, RunRouterSpec, RunSpec,
+    SearchSpec, SlaBound, SlaSpec, SweepRouterMode, SweepRouterSpec, TimingKind, TimingSpec, Topology,
 };
 pub use trace::{TraceRowError, read_trace};
 pub use units::{BlockSize, SimDuration, SimTime};

@@ -13,7 +13,7 @@ pub use engine::EngineSpec;
 pub use kv_router_config::KvRouterConfig;
 pub use parts::{HardwareSpec, TimingKind, TimingSpec};
 pub use router::{RunRouterSpec, SweepRouterMode, SweepRouterSpec};
-pub use run::{RunSpec, Topology};
+pub use run::{PoolTopology, RunSpec, Topology};
 pub use sla::{SlaBound, SlaSpec};
 pub use sweep::{Objective, ReplayOptimizeSpec, SearchSpec};
 

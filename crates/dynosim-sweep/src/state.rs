@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use dynosim_spec::{RouterMode, Topology, WorkerRole};
+use dynosim_spec::{PoolTopology, RouterMode, Topology, WorkerRole};
 use ordered_float::OrderedFloat;
 use serde::Serialize;
 
@@ -37,31 +37,8 @@ impl State {
     }
 
     /// The pools, in the order in which a request passes through them.
-    pub(crate) fn pools(&self) -> Vec<PoolShape> {
-        match self.topology {
-            Topology::Aggregated { workers, tp } => vec![PoolShape {
-                role: WorkerRole::Aggregated,
-                tp,
-                workers,
-            }],
-            Topology::Disaggregated {
-                prefill_workers,
-                decode_workers,
-                prefill_tp,
-                decode_tp,
-            } => vec![
-                PoolShape {
-                    role: WorkerRole::Prefill,
-                    tp: prefill_tp,
-                    workers: prefill_workers,
-                },
-                PoolShape {
-                    role: WorkerRole::Decode,
-                    tp: decode_tp,
-                    workers: decode_workers,
-                },
-            ],
-        }
+    pub(crate) fn pools(&self) -> Vec<PoolTopology> {
+        self.topology.pools()
     }
 }
 
@@ -82,14 +59,6 @@ impl fmt::Display for State {
         }
         write!(f, " {}", self.router)
     }
-}
-
-/// One pool of a state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PoolShape {
-    pub(crate) role: WorkerRole,
-    pub(crate) tp: u32,
-    pub(crate) workers: u32,
 }
 
 /// Whether prompts and outputs are computed by the same workers; `agg` or `disagg` in JSON.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use dynosim_core::{Outcome, RouterFactory, Stepping, WorkerShape};
 use dynosim_router::{Pool, Router};
-use dynosim_spec::{Admission, RouterSettings, RunSpec, Topology, WorkerRole, Workload};
+use dynosim_spec::{Admission, RouterSettings, RunSpec, WorkerRole, Workload};
 use dynosim_timing::TimingProvider;
 
 use crate::error::Error;
@@ -104,7 +104,7 @@ impl<'a> Run<'a> {
     pub fn simulate(self) -> Result<Outcome, Error> {
         let spec = self.spec;
         spec.validate()?;
-        let pools = pools(&spec.topology);
+        let pools = spec.topology.pools();
         let roles: Vec<WorkerRole> = pools.iter().map(|pool| pool.role).collect();
         let scenario = match self.workload {
             Some(workload) => scenario(&spec.engine, &spec.hardware, workload, &roles)?,
@@ -147,39 +147,6 @@ impl<'a> Run<'a> {
 /// As [`Run::simulate`].
 pub fn run(spec: &RunSpec) -> Result<Outcome, Error> {
     Run::new(spec).simulate()
-}
-
-struct PoolShape {
-    role: WorkerRole,
-    workers: u32,
-    tp: u32,
-}
-
-fn pools(topology: &Topology) -> Vec<PoolShape> {
-    match *topology {
-        Topology::Aggregated { workers, tp } => vec![PoolShape {
-            role: WorkerRole::Aggregated,
-            workers,
-            tp,
-        }],
-        Topology::Disaggregated {
-            prefill_workers,
-            decode_workers,
-            prefill_tp,
-            decode_tp,
-        } => vec![
-            PoolShape {
-                role: WorkerRole::Prefill,
-                workers: prefill_workers,
-                tp: prefill_tp,
-            },
-            PoolShape {
-                role: WorkerRole::Decode,
-                workers: decode_workers,
-                tp: decode_tp,
-            },
-        ],
-    }
 }
 
 fn build_router(settings: &RouterSettings, pool: Pool, seed: u64) -> Box<dyn Router> {

@@ -7,6 +7,7 @@ use super::idle;
 use super::parts::{HardwareSpec, TimingSpec};
 use super::router::RunRouterSpec;
 use crate::engine::Backend;
+use crate::engine::WorkerRole;
 use crate::error::{Checked, SpecError};
 use crate::reader::{self, Presence, Section, Whole};
 use crate::router::RouterMode;
@@ -144,19 +145,41 @@ pub enum Topology {
     },
 }
 
+/// One pool of a topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolTopology {
+    /// Part of a request's life that the pool serves.
+    pub role: WorkerRole,
+    /// Its workers.
+    pub workers: u32,
+    /// GPUs of one worker.
+    pub tp: u32,
+}
+
 impl Topology {
-    /// GPUs that the deployment occupies.
-    pub fn total_gpus(&self) -> u64 {
-        let pool = |workers: u32, tp: u32| u64::from(workers) * u64::from(tp);
+    /// The pools, in the order in which a request passes through them.
+    pub fn pools(&self) -> Vec<PoolTopology> {
+        let pool = |role, workers, tp| PoolTopology { role, workers, tp };
         match *self {
-            Self::Aggregated { workers, tp } => pool(workers, tp),
+            Self::Aggregated { workers, tp } => vec![pool(WorkerRole::Aggregated, workers, tp)],
             Self::Disaggregated {
                 prefill_workers,
                 decode_workers,
                 prefill_tp,
                 decode_tp,
-            } => pool(prefill_workers, prefill_tp).saturating_add(pool(decode_workers, decode_tp)),
+            } => vec![
+                pool(WorkerRole::Prefill, prefill_workers, prefill_tp),
+                pool(WorkerRole::Decode, decode_workers, decode_tp),
+            ],
         }
+    }
+
+    /// GPUs that the deployment occupies.
+    pub fn total_gpus(&self) -> u64 {
+        self.pools()
+            .iter()
+            .map(|pool| u64::from(pool.workers) * u64::from(pool.tp))
+            .fold(0, u64::saturating_add)
     }
 
     fn fields(&mut self, section: &mut Section<'_, '_>) {

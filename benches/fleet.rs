@@ -4,11 +4,23 @@ use std::sync::Arc;
 
 use dynosim::core::{Outcome, Scenario, Stepping, WorkerShape};
 use dynosim::router::{self, Pool, Router};
-use dynosim::spec::{PromptSegments, RouterSettings, WorkerRole};
+use dynosim::spec::{PromptSegments, RouterMode, RouterSettings, WorkerRole};
 use dynosim::timing::TimingProvider;
 
 /// Workers of one role: their tensor-parallel size and how many there are.
 pub(crate) type PoolSize = (WorkerRole, u32, u32);
+
+/// Names and settings of the routers that every fleet is measured with.
+pub(crate) fn routers() -> [(&'static str, RouterSettings); 2] {
+    let with_mode = |mode| RouterSettings {
+        mode,
+        ..RouterSettings::default()
+    };
+    [
+        ("round_robin", with_mode(RouterMode::RoundRobin)),
+        ("kv_router", with_mode(RouterMode::KvRouter)),
+    ]
+}
 
 /// Pools of workers over one workload.
 pub(crate) struct Fleet {

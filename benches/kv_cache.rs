@@ -8,8 +8,8 @@ use std::sync::Arc;
 use criterion::{Criterion, SamplingMode, Throughput};
 use dynosim::core::{Outcome, Scenario, Stepping};
 use dynosim::spec::{
-    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, GpuSpec, Request, RouterMode, RouterSettings,
-    SimDuration, WorkerRole, Workload, WorkloadBuilder,
+    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, GpuSpec, Request, SimDuration, WorkerRole,
+    Workload, WorkloadBuilder,
 };
 use dynosim::timing::{DecodeInputs, Price, StepShape, TimingError, TimingModel};
 
@@ -45,14 +45,7 @@ fn main() {
     let mut group = criterion.benchmark_group("kv_cache");
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     group.throughput(Throughput::Elements(u64::from(REQUESTS)));
-    for (name, mode) in [
-        ("round_robin", RouterMode::RoundRobin),
-        ("kv_router", RouterMode::KvRouter),
-    ] {
-        let settings = RouterSettings {
-            mode,
-            ..RouterSettings::default()
-        };
+    for (name, settings) in fleet::routers() {
         group.bench_function(name, |bencher| {
             bencher.iter(|| check(&fleet.run(&settings, Stepping::Bulk)));
         });

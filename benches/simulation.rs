@@ -6,8 +6,8 @@ mod fleet;
 use criterion::{Criterion, SamplingMode};
 use dynosim::core::{Scenario, Stepping};
 use dynosim::spec::{
-    Backend, BlockSize, EngineArgs, EngineSpec, GpuSpec, ModelSpec, RouterMode, RouterSettings, SyntheticLoad,
-    SyntheticWorkload, WorkerRole, Workload, WorkloadSpec,
+    Backend, BlockSize, EngineArgs, EngineSpec, GpuSpec, ModelSpec, SyntheticLoad, SyntheticWorkload, WorkerRole,
+    Workload, WorkloadSpec,
 };
 use dynosim::timing::TableTiming;
 
@@ -22,14 +22,7 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     let mut group = criterion.benchmark_group("simulation");
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
-    for (name, mode) in [
-        ("round_robin", RouterMode::RoundRobin),
-        ("kv_router", RouterMode::KvRouter),
-    ] {
-        let settings = RouterSettings {
-            mode,
-            ..RouterSettings::default()
-        };
+    for (name, settings) in fleet::routers() {
         let expected = fleet.run(&settings, Stepping::Single).report;
         assert_eq!(expected.completed_requests, u64::from(REQUESTS));
         for (stepping_name, stepping) in [("bulk", Stepping::Bulk), ("single", Stepping::Single)] {

@@ -6,10 +6,7 @@ use std::path::{Path, PathBuf};
 
 use criterion::{Criterion, SamplingMode};
 use dynosim::core::{Scenario, Stepping};
-use dynosim::spec::{
-    Backend, EngineSpec, GpuSpec, ModelSpec, RouterMode, RouterSettings, TraceWorkload, WorkerRole, Workload,
-    WorkloadSpec,
-};
+use dynosim::spec::{Backend, EngineSpec, GpuSpec, ModelSpec, TraceWorkload, WorkerRole, Workload, WorkloadSpec};
 use dynosim::timing::TableTiming;
 
 use fleet::Fleet;
@@ -33,14 +30,7 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     let mut group = criterion.benchmark_group(format!("trace/{name}"));
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
-    for (name, mode) in [
-        ("round_robin", RouterMode::RoundRobin),
-        ("kv_router", RouterMode::KvRouter),
-    ] {
-        let settings = RouterSettings {
-            mode,
-            ..RouterSettings::default()
-        };
+    for (name, settings) in fleet::routers() {
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 let report = fleet.run(&settings, Stepping::Bulk).report;

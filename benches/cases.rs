@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p dynosim --bench cases -- [WORD]...` runs the cases whose names contain all words.
 //! Every repetition must give the same report. The best time is the figure to compare: whatever
-//! else the machine does only adds to it.
+//! else the machine does only adds to it. With `--once` each case runs once, for a profiler.
 
 mod fleet;
 
@@ -36,7 +36,8 @@ struct Case {
 }
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let (flags, words): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg.starts_with("--"));
+    let once = flags.iter().any(|flag| flag == "--once");
     let wanted = |name: &str| words.iter().all(|word| name.contains(word.as_str()));
     println!("{:<58} {:>5} {:>10} {:>10} {:>10}", "case", "runs", "best ms", "median ms", "peak MiB");
     for case in cases() {
@@ -52,7 +53,7 @@ fn main() {
                 }
                 let fleet = case.fleet(rules, provider.as_ref());
                 for (router, settings) in routers {
-                    measure(&name(router), || fleet.run(&settings, Stepping::Bulk).report);
+                    measure(once, &name(router), || fleet.run(&settings, Stepping::Bulk).report);
                 }
             }
         }
@@ -61,7 +62,7 @@ fn main() {
         if let Some(file) = trace_file() {
             let spec = WorkloadSpec::Trace(TraceWorkload::new(file));
             let block_size = BlockSize::new(512).expect("not 0");
-            measure("load conversation", || {
+            measure(once, "load conversation", || {
                 let workload = Workload::load(&spec, block_size).expect("a good trace");
                 workload.requests().len()
             });
@@ -136,11 +137,11 @@ impl Case {
 }
 
 /// Runs something often enough to know how fast it can be, and prints that.
-fn measure<T: PartialEq + std::fmt::Debug>(name: &str, run: impl Fn() -> T) {
-    let expected = run();
+fn measure<T: PartialEq + std::fmt::Debug>(once: bool, name: &str, run: impl Fn() -> T) {
     let start = Instant::now();
-    let mut times = Vec::new();
-    while times.len() < LEAST_RUNS || start.elapsed() < LEAST_TIME {
+    let expected = run();
+    let mut times = vec![start.elapsed()];
+    while !once && (times.len() < LEAST_RUNS || start.elapsed() < LEAST_TIME) {
         let begin = Instant::now();
         let result = run();
         times.push(begin.elapsed());

@@ -21,7 +21,8 @@ const PAGE: usize = 32;
 struct Page {
     /// `total[i]` is the time of the first `i` contexts.
     total: [u64; PAGE + 1],
-    extrapolated: [u64; PAGE + 1],
+    /// The same of the part that rests on extrapolation; `None` if there is no such part.
+    extrapolated: Option<Box<[u64; PAGE + 1]>>,
     /// Differences of the visits from one context to the next.
     visits: [i32; PAGE + 1],
 }
@@ -66,7 +67,7 @@ impl DecodePages {
             if row[number].is_none() {
                 let page = Page::fill(pool, seqs, number)?;
                 self.has_zero |= page.total.windows(2).any(|ends| ends[0] == ends[1]);
-                row[number] = Some(Box::new(page));
+                row[number] = Some(page);
             }
         }
         Ok(())
@@ -94,8 +95,9 @@ impl DecodePages {
         for slice in slices(context, steps) {
             let page = self.page(seqs, &slice);
             time.total += SimDuration::from_nanos(page.total[slice.to] - page.total[slice.from]);
-            let extrapolated = page.extrapolated[slice.to] - page.extrapolated[slice.from];
-            time.extrapolated += SimDuration::from_nanos(extrapolated);
+            if let Some(extrapolated) = &page.extrapolated {
+                time.extrapolated += SimDuration::from_nanos(extrapolated[slice.to] - extrapolated[slice.from]);
+            }
         }
         time
     }
@@ -154,20 +156,25 @@ impl DecodePages {
 }
 
 impl Page {
-    fn fill(pool: &PoolSetup, seqs: u32, number: usize) -> Result<Self, SimError> {
-        let mut page = Self {
+    fn fill(pool: &PoolSetup, seqs: u32, number: usize) -> Result<Box<Self>, SimError> {
+        let mut page = Box::new(Self {
             total: [0; PAGE + 1],
-            extrapolated: [0; PAGE + 1],
+            extrapolated: None,
             visits: [0; PAGE + 1],
-        };
+        });
         let first_context = (number * PAGE) as u64;
         let mut prices = [Price::ZERO; PAGE];
         pool.timing.decode_over_contexts(seqs, first_context, &mut prices);
-        for (at, price) in prices.into_iter().enumerate() {
-            let context = first_context + at as u64;
+        let (mut total, mut extrapolated) = (0, 0);
+        for (at, price) in (1..).zip(prices) {
+            let context = first_context + at as u64 - 1;
             let time = pool.decode_step_time(price, || StepShape::decode(seqs, context * u64::from(seqs)))?;
-            page.total[at + 1] = page.total[at] + time.total.as_nanos();
-            page.extrapolated[at + 1] = page.extrapolated[at] + time.extrapolated.as_nanos();
+            total += time.total.as_nanos();
+            page.total[at] = total;
+            extrapolated += time.extrapolated.as_nanos();
+            if extrapolated > 0 {
+                page.extrapolated.get_or_insert_with(|| Box::new([0; PAGE + 1]))[at] = extrapolated;
+            }
         }
         Ok(page)
     }

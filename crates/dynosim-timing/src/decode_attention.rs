@@ -1,5 +1,6 @@
 //! Attention of generated tokens from measured tables.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use dynosim_spec::GpuSpec;
@@ -18,7 +19,7 @@ const BATCHES: [u64; 14] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 384, 512, 1024, 20
 
 /// Relative distances from the asked KV length at which attention is sampled.
 const WINDOW: (f64, f64) = (0.9, 1.1);
-const SAMPLES: u64 = 5;
+const SAMPLES: usize = 5;
 
 /// KV lengths that every table has.
 fn lengths() -> Vec<u64> {
@@ -101,6 +102,9 @@ pub(crate) struct AttentionRow {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Line {
     start: f64,
+    /// The same knot, and that at which the next line begins.
+    knot: u64,
+    end: u64,
     start_ms: f64,
     ms_per_token: f64,
     /// Whether the start is extrapolated, and whether the points after it are.
@@ -112,28 +116,54 @@ impl AttentionRow {
     /// The row through `readings` at the `knots`. Below the first it is level, above the last it grows in
     /// proportion.
     fn new(knots: Arc<Axis>, readings: &[Reading]) -> Self {
-        let line = |knot: u64, reading: Reading, ms_per_token, extrapolated| Line {
+        let points = || knots.keys().iter().copied().zip(readings.iter().copied());
+        let line = |(knot, reading): (u64, Reading), end, ms_per_token, extrapolated| Line {
             start: knot as f64,
+            knot,
+            end,
             start_ms: reading.ms,
             ms_per_token,
             start_extrapolated: reading.extrapolated,
             extrapolated,
         };
-        let points = || knots.keys().iter().copied().zip(readings.iter().copied());
-        let below = points().take(1).map(|(knot, reading)| line(knot, reading, 0.0, true));
-        let between = points()
-            .zip(points().skip(1))
-            .map(|((knot, reading), (next_knot, next))| {
-                let slope = (next.ms - reading.ms) / (next_knot as f64 - knot as f64);
-                line(knot, reading, slope, reading.extrapolated || next.extrapolated)
-            });
+        let below = points().take(1).map(|first| line(first, first.0, 0.0, true));
+        let between = points().zip(points().skip(1)).map(|(start, (end, next))| {
+            let slope = (next.ms - start.1.ms) / (end as f64 - start.0 as f64);
+            line(start, end, slope, start.1.extrapolated || next.extrapolated)
+        });
         let above = points()
             .next_back()
-            .map(|(knot, reading)| line(knot, reading, reading.ms / knot as f64, true));
+            .map(|last| line(last, u64::MAX, last.1.ms / last.0 as f64, true));
         Self {
             lines: below.chain(between).chain(above).collect(),
             knots,
         }
+    }
+
+    /// The line that all samples lie on, if there is one.
+    fn line_under(&self, samples: Samples) -> Option<&Line> {
+        let line = &self.lines[self.knots.keys_up_to(samples.shortest())];
+        (samples.longest() < line.end).then_some(line)
+    }
+
+    /// Mean over samples, `line` being the one that all lie on.
+    fn mean(&self, line: Option<&Line>, samples: Samples) -> Reading {
+        line.map_or_else(|| self.mean_over_lines(samples), |line| line.mean(samples))
+    }
+
+    /// Mean over samples that need not lie on one line, added from the shortest to the longest.
+    fn mean_over_lines(&self, samples: Samples) -> Reading {
+        let mut sum = Reading::ZERO;
+        let mut index = self.knots.keys_up_to(samples.shortest());
+        for length in samples.0 {
+            // The samples lie close together.
+            index = self.knots.keys_up_to_from(index, length);
+            let reading = self.lines[index].at(length);
+            sum.ms += reading.ms;
+            sum = sum.or_extrapolated(reading.extrapolated);
+        }
+        sum.ms /= SAMPLES as f64;
+        sum
     }
 }
 
@@ -145,25 +175,62 @@ impl Line {
             extrapolated: self.start_extrapolated || (self.extrapolated && beyond_start != 0.0),
         }
     }
+
+    /// Mean over samples that all lie on this line.
+    fn mean(&self, samples: Samples) -> Reading {
+        let lengths: u64 = samples.0.iter().sum();
+        let beyond_start = lengths.cast_signed() as f64 * (1.0 / SAMPLES as f64) - self.start;
+        Reading {
+            ms: self.start_ms + self.ms_per_token * beyond_start,
+            extrapolated: self.start_extrapolated || (self.extrapolated && samples.0 != [self.knot; SAMPLES]),
+        }
+    }
 }
 
 impl AttentionOverContext for AttentionRow {
-    /// Mean over five KV lengths around the asked one, because sequences of a batch differ. Added from the
-    /// shortest to the longest.
+    /// Mean over five KV lengths around the asked one, because sequences of a batch differ.
     fn at(&self, kv_tokens: u64) -> Reading {
-        let (shortest, longest) = kv_window(kv_tokens);
-        let mut sum = Reading::ZERO;
-        // The lengths ascend and lie close together, so that the line is sought for the first one only.
-        let mut index = self.knots.keys_up_to(shortest);
-        for sample in 0..SAMPLES {
-            let length = shortest + (longest - shortest) * sample / (SAMPLES - 1);
-            index = self.knots.keys_up_to_from(index, length);
-            let reading = self.lines[index].at(length);
-            sum.ms += reading.ms;
-            sum = sum.or_extrapolated(reading.extrapolated);
+        let samples = Samples::around(kv_tokens);
+        self.mean(self.line_under(samples), samples)
+    }
+
+    fn over(&self, kv_tokens: Range<u64>, mut found: impl FnMut(Reading)) {
+        let mut line: Option<&Line> = None;
+        for kv_tokens in kv_tokens {
+            let samples = Samples::around(kv_tokens);
+            // Lengths ascend, and mostly stay on the line of those before.
+            if line.is_none_or(|line| line.end <= samples.longest()) {
+                line = self.line_under(samples);
+            }
+            found(self.mean(line, samples));
         }
-        sum.ms /= SAMPLES as f64;
-        sum
+    }
+}
+
+/// KV lengths at which attention is read: ascending, equally far apart, rounded down.
+#[derive(Debug, Clone, Copy)]
+struct Samples([u64; SAMPLES]);
+
+impl Samples {
+    /// Those that stand for `kv_tokens`.
+    fn around(kv_tokens: u64) -> Self {
+        let (shortest, longest) = kv_window(kv_tokens);
+        let width = longest - shortest;
+        Self([
+            shortest,
+            shortest + width / 4,
+            shortest + width / 2,
+            shortest + width * 3 / 4,
+            longest,
+        ])
+    }
+
+    fn shortest(&self) -> u64 {
+        self.0[0]
+    }
+
+    fn longest(&self) -> u64 {
+        self.0[SAMPLES - 1]
     }
 }
 

@@ -1,5 +1,6 @@
 //! Decode prices by batch size, prepared at first use of each.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use crate::model::Price;
@@ -30,10 +31,19 @@ impl<A: AttentionOverContext> DecodeRow<A> {
         }
     }
 
-    /// Price of a step whose sequences have `kv_tokens` tokens each, the new one included: attention of
-    /// all layers is added to the sum of everything else.
+    /// Price of a step whose sequences have `kv_tokens` tokens each, the new one included.
     pub(crate) fn price(&self, kv_tokens: u64) -> Price {
-        let one_layer = self.attention.at(kv_tokens);
+        self.with_attention(self.attention.at(kv_tokens))
+    }
+
+    /// Calls `found` with the prices of steps whose sequences have so many tokens each.
+    pub(crate) fn prices(&self, kv_tokens: Range<u64>, mut found: impl FnMut(Price)) {
+        self.attention
+            .over(kv_tokens, |one_layer| found(self.with_attention(one_layer)));
+    }
+
+    /// Attention of all layers is added to the sum of everything else.
+    fn with_attention(&self, one_layer: Reading) -> Price {
         let attention_ms = self.layers * one_layer.ms;
         let extrapolated_ms = if one_layer.extrapolated { attention_ms } else { 0.0 };
         Price {

@@ -3,7 +3,7 @@
 use crate::decode_inputs::DecodeInputs;
 use crate::decode_rows::{DecodeRow, DecodeRows};
 use crate::model::{Price, StepShape, TimingModel};
-use crate::operators::{AttentionOverContext, DenseShape, Kernels, OPERATORS, OperatorCost, PromptBatch, total};
+use crate::operators::{DenseShape, Kernels, OPERATORS, OperatorCost, PromptBatch, total};
 use crate::polynomial::DECODE_FLOOR_MS;
 
 /// Output tokens between two evaluations of a longer decode.
@@ -89,14 +89,20 @@ where
         let Some(context) = step.mean_context() else {
             return Price::ZERO;
         };
-        self.ask_row(u64::from(step.decode_seqs), |row| step_price(row, context))
+        let kv_tokens = context.saturating_add(1);
+        self.ask_row(u64::from(step.decode_seqs), |row| step_price(row.price(kv_tokens)))
     }
 
     fn decode_over_contexts(&self, decode_seqs: u32, first_context: u64, prices: &mut [Price]) {
+        let first = first_context.saturating_add(1);
+        let kv_tokens = first..first.saturating_add(prices.len() as u64);
+        let mut prices = prices.iter_mut();
         self.ask_row(u64::from(decode_seqs), |row| {
-            for (context, price) in (first_context..).zip(prices) {
-                *price = step_price(row, context);
-            }
+            row.prices(kv_tokens, |price| {
+                if let Some(asked) = prices.next() {
+                    *asked = step_price(price);
+                }
+            });
         });
     }
 
@@ -105,8 +111,7 @@ where
     }
 }
 
-fn step_price<A: AttentionOverContext>(row: &DecodeRow<A>, context: u64) -> Price {
-    let price = row.price(context.saturating_add(1));
+fn step_price(price: Price) -> Price {
     Price {
         ms: price.ms.max(DECODE_FLOOR_MS),
         extrapolated_ms: price.extrapolated_ms.max(0.0),

@@ -1,6 +1,8 @@
 //! The operators that one pass of a dense transformer runs, written once for every kind of kernel
 //! latency.
 
+use std::ops::Range;
+
 use dynosim_spec::Deployment;
 
 use crate::error::TimingError;
@@ -107,6 +109,13 @@ pub(crate) trait Kernels {
 pub(crate) trait AttentionOverContext {
     /// Latency for sequences of `kv_tokens` tokens, the new one included.
     fn at(&self, kv_tokens: u64) -> Reading;
+
+    /// Calls `found` with exactly what [`at`](Self::at) gives for one length after the other.
+    fn over(&self, kv_tokens: Range<u64>, mut found: impl FnMut(Reading)) {
+        for kv_tokens in kv_tokens {
+            found(self.at(kv_tokens));
+        }
+    }
 }
 
 /// A dense model as one GPU of a tensor-parallel group sees it.

@@ -10,7 +10,7 @@ use dynosim_timing::{Price, StepShape};
 
 use crate::engine::PoolSetup;
 use crate::error::SimError;
-use crate::metrics::GapTally;
+use crate::metrics::CountedGaps;
 use crate::prices::StepTime;
 
 /// Contexts per page.
@@ -129,29 +129,26 @@ impl DecodePages {
         }
     }
 
-    /// Adds a gap per visit and sequence to the tally, and forgets the visits.
-    pub(crate) fn drain_visits(&mut self, gaps: &mut GapTally) {
-        for (seqs, row) in (0_u64..).zip(&mut self.rows) {
-            for page in row.iter_mut().flatten().filter(|page| page.visits != [0; PAGE + 1]) {
-                let mut visits = 0_i64;
-                gaps.extend(
-                    page.visits
-                        .iter()
-                        .zip(page.total.windows(2))
-                        .filter_map(|(change, ends)| {
-                            visits += i64::from(*change);
-                            let times = u64::try_from(visits).ok().filter(|&times| times > 0)?;
-                            Some((SimDuration::from_nanos(ends[1] - ends[0]), times * seqs))
-                        }),
-                );
-                page.visits = [0; PAGE + 1];
-            }
-        }
-    }
-
     fn page(&self, seqs: u32, slice: &Slice) -> &Page {
         let page = self.rows[seqs as usize][slice.page].as_ref();
         page.expect("a run is priced before it is made")
+    }
+}
+
+/// A gap per visit and sequence.
+impl CountedGaps for DecodePages {
+    fn for_each(&self, mut found: impl FnMut(SimDuration, u64)) {
+        for (seqs, row) in (0_u64..).zip(&self.rows) {
+            for page in row.iter().flatten() {
+                let mut visits = 0_i64;
+                for (change, ends) in page.visits.iter().zip(page.total.windows(2)) {
+                    visits += i64::from(*change);
+                    if visits > 0 {
+                        found(SimDuration::from_nanos(ends[1] - ends[0]), visits.cast_unsigned() * seqs);
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use dynosim_spec::{Backend, RequestId, SimDuration, SimTime, WorkerId, WorkerRol
 use crate::decode_pages::DecodePages;
 use crate::engine::{Boundary, Engine, Incoming, PassContext, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
-use crate::metrics::Recorder;
+use crate::metrics::{CountedGaps, Recorder};
 use crate::prefill_times::PrefillTimes;
 use crate::sglang::SglangEngine;
 use crate::vllm::VllmEngine;
@@ -134,9 +134,9 @@ impl Pool {
         self.workers.iter().map(|worker| worker.engine.evictions()).sum()
     }
 
-    /// Counts the gaps of all runs.
-    pub(crate) fn drain_gaps(&mut self, recorder: &mut Recorder) {
-        self.pages.drain_visits(&mut recorder.gaps);
+    /// The gaps between tokens of all runs.
+    pub(crate) fn gaps_in_runs(&self) -> &impl CountedGaps {
+        &self.pages
     }
 
     /// Asks the router where a request goes; `None` if the router keeps it back.

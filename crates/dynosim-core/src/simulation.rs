@@ -153,10 +153,8 @@ impl<'w> Simulation<'w> {
             return Err(self.never_released());
         }
         let evictions = self.pools.iter().map(Pool::evictions).sum();
-        for pool in &mut self.pools {
-            pool.drain_gaps(&mut self.recorder);
-        }
-        let report = Report::new(self.workload, &mut self.recorder, self.rejections, warnings);
+        let gaps_in_runs: Vec<_> = self.pools.iter().map(Pool::gaps_in_runs).collect();
+        let report = Report::new(self.workload, &self.recorder, &gaps_in_runs, self.rejections, warnings);
         let (requests, token_times) = self.recorder.into_parts();
         Ok(Outcome {
             report,

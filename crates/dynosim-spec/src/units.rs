@@ -163,11 +163,12 @@ fn nanos_of_secs(secs: f64) -> Option<u64> {
     // Below eight seconds the product is off by less than a millionth, so only what comes near a
     // half needs the exact way.
     if (0.0..8e9).contains(&nanos) {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
-        let whole = nanos as u64;
+        // Conversions from and to signed integers are single instructions.
+        #[expect(clippy::cast_possible_truncation, reason = "it is in range")]
+        let whole = nanos as i64;
         let beyond_half = nanos - whole as f64 - 0.5;
         if beyond_half.abs() > 1e-5 {
-            return Some(whole + u64::from(beyond_half > 0.0));
+            return Some(whole.cast_unsigned() + u64::from(beyond_half > 0.0));
         }
     }
     let bits = secs.to_bits();

@@ -101,9 +101,8 @@ pub(crate) struct AttentionRow {
 /// A straight line over KV length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Line {
-    start: f64,
-    /// The same knot, and that at which the next line begins.
-    knot: u64,
+    /// The knot that it starts from, and the one at which the next line begins.
+    start: u64,
     end: u64,
     start_ms: f64,
     ms_per_token: f64,
@@ -117,9 +116,8 @@ impl AttentionRow {
     /// proportion.
     fn new(knots: Arc<Axis>, readings: &[Reading]) -> Self {
         let points = || knots.keys().iter().copied().zip(readings.iter().copied());
-        let line = |(knot, reading): (u64, Reading), end, ms_per_token, extrapolated| Line {
-            start: knot as f64,
-            knot,
+        let line = |(start, reading): (u64, Reading), end, ms_per_token, extrapolated| Line {
+            start,
             end,
             start_ms: reading.ms,
             ms_per_token,
@@ -143,46 +141,62 @@ impl AttentionRow {
     /// The line that all samples lie on, if there is one.
     fn line_under(&self, samples: Samples) -> Option<&Line> {
         let line = &self.lines[self.knots.keys_up_to(samples.shortest())];
-        (samples.longest() < line.end).then_some(line)
+        line.is_under(samples).then_some(line)
     }
 
     /// Mean over samples, `line` being the one that all lie on.
+    #[inline]
     fn mean(&self, line: Option<&Line>, samples: Samples) -> Reading {
-        line.map_or_else(|| self.mean_over_lines(samples), |line| line.mean(samples))
+        let sum = match line {
+            Some(line) => line.sum(samples),
+            None => self.sum_over_lines(samples),
+        };
+        sum.scaled(1.0 / SAMPLES as f64)
     }
 
-    /// Mean over samples that need not lie on one line, added from the shortest to the longest.
-    fn mean_over_lines(&self, samples: Samples) -> Reading {
+    /// Sum over samples that lie on several lines.
+    #[inline(never)]
+    fn sum_over_lines(&self, samples: Samples) -> Reading {
         let mut sum = Reading::ZERO;
-        let mut index = self.knots.keys_up_to(samples.shortest());
+        let mut lines = self.lines[self.knots.keys_up_to(samples.shortest())..].iter();
+        let mut line = lines.next();
         for length in samples.0 {
-            // The samples lie close together.
-            index = self.knots.keys_up_to_from(index, length);
-            let reading = self.lines[index].at(length);
-            sum.ms += reading.ms;
-            sum = sum.or_extrapolated(reading.extrapolated);
+            while line.is_some_and(|line| line.end <= length) {
+                line = lines.next();
+            }
+            if let Some(line) = line {
+                let reading = line.at(length);
+                sum.ms += reading.ms;
+                sum.extrapolated |= reading.extrapolated;
+            }
         }
-        sum.ms /= SAMPLES as f64;
         sum
     }
 }
 
 impl Line {
+    /// Whether all samples lie on this line, their shortest not lying before it.
+    fn is_under(&self, samples: Samples) -> bool {
+        samples.longest() < self.end
+    }
+
     fn at(&self, length: u64) -> Reading {
-        let beyond_start = length.cast_signed() as f64 - self.start;
+        // Conversions of signed integers are single instructions.
+        let beyond_start = length.cast_signed() - self.start.cast_signed();
         Reading {
-            ms: self.start_ms + self.ms_per_token * beyond_start,
-            extrapolated: self.start_extrapolated || (self.extrapolated && beyond_start != 0.0),
+            ms: self.start_ms + self.ms_per_token * beyond_start as f64,
+            extrapolated: self.start_extrapolated | (self.extrapolated & (beyond_start != 0)),
         }
     }
 
-    /// Mean over samples that all lie on this line.
-    fn mean(&self, samples: Samples) -> Reading {
+    /// Sum over samples that all lie on this line.
+    fn sum(&self, samples: Samples) -> Reading {
+        let points = SAMPLES as u64;
         let lengths: u64 = samples.0.iter().sum();
-        let beyond_start = lengths.cast_signed() as f64 * (1.0 / SAMPLES as f64) - self.start;
+        let beyond_start = lengths.cast_signed() - (points * self.start).cast_signed();
         Reading {
-            ms: self.start_ms + self.ms_per_token * beyond_start,
-            extrapolated: self.start_extrapolated || (self.extrapolated && samples.0 != [self.knot; SAMPLES]),
+            ms: SAMPLES as f64 * self.start_ms + self.ms_per_token * beyond_start as f64,
+            extrapolated: self.start_extrapolated | (self.extrapolated & (beyond_start != 0)),
         }
     }
 }
@@ -199,7 +213,7 @@ impl AttentionOverContext for AttentionRow {
         for kv_tokens in kv_tokens {
             let samples = Samples::around(kv_tokens);
             // Lengths ascend, and mostly stay on the line of those before.
-            if line.is_none_or(|line| line.end <= samples.longest()) {
+            if !line.is_some_and(|line| line.is_under(samples)) {
                 line = self.line_under(samples);
             }
             found(self.mean(line, samples));

@@ -7,8 +7,8 @@ use dynosim_spec::SimDuration;
 
 use super::distribution::{Distribution, ranks};
 
-/// Fractional bits of sums over rates.
-const FRACTION_BITS: u32 = 40;
+/// Fractional bits of rates in fixed-point numbers.
+const FRACTION_BITS: u32 = 32;
 
 /// Buckets per power of two of the histogram that finds percentiles: 1024, so that few different
 /// gaps share one.
@@ -19,6 +19,12 @@ const RECENT: usize = 1024;
 
 /// Pairs that are kept before equal gaps are merged.
 const FEW_PAIRS: usize = 1 << 20;
+
+/// Gaps that are counted where their lengths are known.
+pub(crate) trait CountedGaps {
+    /// Calls `found` with each gap and how often it occurred; equal gaps may come several times.
+    fn for_each(&self, found: impl FnMut(SimDuration, u64));
+}
 
 /// Gaps with their counts.
 #[derive(Debug)]
@@ -60,11 +66,6 @@ impl GapTally {
         }
     }
 
-    /// Counts many gaps that are unlikely to have occurred before.
-    pub(crate) fn extend(&mut self, pairs: impl Iterator<Item = (SimDuration, u64)>) {
-        self.pairs.extend(pairs);
-    }
-
     fn merge(&mut self) {
         self.pairs.sort_unstable();
         self.pairs.dedup_by(|later, kept| {
@@ -77,32 +78,41 @@ impl GapTally {
         self.merge_at = FEW_PAIRS.max(2 * self.pairs.len());
     }
 
-    /// The gaps in milliseconds, and the rates that users see: 1000 over each gap that is not zero.
-    pub(super) fn distributions(&mut self) -> (Distribution, Distribution) {
-        let Self { recent, pairs, .. } = self;
-        pairs.extend(recent.drain(..).filter(|&(_, times)| times > 0));
-        let sums = Sums::of(pairs);
-        let Some(all_ranks) = sums.histogram.ranks(sums.count, sums.zero_gaps) else {
+    /// The gaps in milliseconds, and the rates that users see: 1000 over each gap that is not zero. Both
+    /// are taken of the gaps here and of those counted `elsewhere`.
+    pub(super) fn distributions(&self, elsewhere: &[&impl CountedGaps]) -> (Distribution, Distribution) {
+        let for_each = |found: &mut dyn FnMut(SimDuration, u64)| {
+            for &(gap, times) in self.recent.iter().chain(&self.pairs).filter(|&&(_, times)| times > 0) {
+                found(gap, times);
+            }
+        };
+        let mut sums = Sums::default();
+        for_each(&mut |gap, times| sums.add(gap, times));
+        for gaps in elsewhere {
+            gaps.for_each(|gap, times| sums.add(gap, times));
+        }
+        let zero_gaps = sums.gaps.count - sums.rates.count;
+        let Some(all_ranks) = sums.histogram.ranks(sums.gaps.count, zero_gaps) else {
             return <(Distribution, Distribution)>::default();
         };
-        let Spread {
-            gap_squares,
-            rate_squares,
-            gaps_at_ranks,
-        } = Spread::of(pairs, &sums, &all_ranks);
-        let [gaps, rates] = gaps_at_ranks;
-        let variance = gap_squares as f64 / sums.count as f64 - sums.beyond_pivot() * sums.beyond_pivot();
+        let mut found = NearRanks::new(&all_ranks, &sums.histogram);
+        for_each(&mut |gap, times| found.look_at(gap, times));
+        for gaps in elsewhere {
+            gaps.for_each(|gap, times| found.look_at(gap, times));
+        }
+        let [gaps, rates] = found.gaps_at(&all_ranks);
         let gap_distribution = Distribution {
-            mean: sums.total as f64 / sums.count as f64 / 1e6,
-            std: variance.max(0.0).sqrt() / 1e6,
+            mean: sums.gaps.mean() / 1e6,
+            std: sums.gaps.std() / 1e6,
             ..Distribution::at_ranks(gaps.map(SimDuration::as_ms))
         };
-        if sums.count == sums.zero_gaps {
+        if sums.rates.count == 0 {
             return (gap_distribution, Distribution::default());
         }
+        let unit = (1_u64 << FRACTION_BITS) as f64;
         let rate_distribution = Distribution {
-            mean: sums.mean_rate(),
-            std: (from_fixed(rate_squares) / (sums.count - sums.zero_gaps) as f64).sqrt(),
+            mean: sums.rates.mean() / unit,
+            std: sums.rates.std() / unit,
             ..Distribution::at_ranks(rates.map(rate))
         };
         (gap_distribution, rate_distribution)
@@ -110,90 +120,96 @@ impl GapTally {
 }
 
 /// What a first look at all gaps gives.
+#[derive(Debug, Default)]
 struct Sums {
-    count: u64,
-    zero_gaps: u64,
-    /// Sum of the gaps in nanoseconds.
-    total: u128,
-    /// Sum of the rates in fixed-point numbers.
-    rate_total: u128,
+    /// Of the gaps in nanoseconds.
+    gaps: Moments,
+    /// Of the rates in fixed-point numbers.
+    rates: Moments,
     histogram: Histogram,
 }
 
 impl Sums {
-    fn of(pairs: &[(SimDuration, u64)]) -> Self {
-        let mut sums = Self {
-            count: 0,
-            zero_gaps: 0,
-            total: 0,
-            rate_total: 0,
-            histogram: Histogram::default(),
+    fn add(&mut self, gap: SimDuration, times: u64) {
+        self.gaps.add(gap.as_nanos(), times);
+        self.histogram.add(gap, times);
+        if gap > SimDuration::ZERO {
+            self.rates.add(fixed_rate(gap), times);
+        }
+    }
+}
+
+/// Exact sums over a sample of whole numbers.
+///
+/// The squares of gaps of three days or of ten million tokens per second, some hundred thousand of each, are
+/// the first not to fit; then the spread comes out too small.
+#[derive(Debug, Default)]
+struct Moments {
+    count: u64,
+    sum: u128,
+    squares: u128,
+}
+
+impl Moments {
+    fn add(&mut self, value: u64, times: u64) {
+        let weighted = u128::from(value) * u128::from(times);
+        let squares = match u64::try_from(weighted) {
+            Ok(weighted) => u128::from(weighted) * u128::from(value),
+            Err(_) => weighted.saturating_mul(u128::from(value)),
         };
-        for &(gap, times) in pairs {
-            sums.count += times;
-            sums.total += u128::from(gap.as_nanos()) * u128::from(times);
-            sums.histogram.add(gap, times);
-            if gap == SimDuration::ZERO {
-                sums.zero_gaps += times;
-            } else {
-                sums.rate_total = sums.rate_total.saturating_add(weighted(rate(gap), times));
-            }
-        }
-        sums
+        self.count += times;
+        self.sum += weighted;
+        self.squares = self.squares.saturating_add(squares);
     }
 
-    /// The mean gap, rounded down to whole nanoseconds: squares are taken of distances from it.
-    fn pivot(&self) -> u64 {
-        u64::try_from(self.total / u128::from(self.count)).unwrap_or(u64::MAX)
+    fn mean(&self) -> f64 {
+        self.sum as f64 / self.count as f64
     }
 
-    /// From the pivot to the mean itself.
-    fn beyond_pivot(&self) -> f64 {
-        (self.total - u128::from(self.pivot()) * u128::from(self.count)) as f64 / self.count as f64
-    }
-
-    fn mean_rate(&self) -> f64 {
-        from_fixed(self.rate_total) / (self.count - self.zero_gaps) as f64
+    /// The standard deviation. Squares are taken of distances from a whole number next to the mean, so that
+    /// nothing is lost where all values are large and alike.
+    fn std(&self) -> f64 {
+        let count = u128::from(self.count);
+        let pivot = self.sum / count;
+        let beyond = self.sum - pivot * count;
+        // The sum of (value - pivot)^2.
+        let squares = self
+            .squares
+            .saturating_sub(pivot.saturating_mul(self.sum))
+            .saturating_sub(pivot.saturating_mul(beyond));
+        let mean_beyond = beyond as f64 / self.count as f64;
+        let variance = squares as f64 / self.count as f64 - mean_beyond * mean_beyond;
+        variance.max(0.0).sqrt()
     }
 }
 
-/// What a second look gives.
-struct Spread {
-    /// Squared distances of the gaps from the pivot.
-    gap_squares: u128,
-    /// Squared distances of the rates from their mean, in fixed-point numbers.
-    rate_squares: u128,
-    /// Gaps at the ranks that were asked for.
-    gaps_at_ranks: [[SimDuration; 7]; 2],
+/// Gaps in the buckets of ranks that are sought.
+struct NearRanks {
+    sought: Vec<bool>,
+    gaps: Vec<(SimDuration, u64)>,
 }
 
-impl Spread {
-    fn of(pairs: &[(SimDuration, u64)], sums: &Sums, all_ranks: &[[Rank; 7]; 2]) -> Self {
-        let mut wanted = vec![false; sums.histogram.times.len()];
-        for rank in all_ranks.as_flattened() {
-            wanted[rank.bucket] = true;
+impl NearRanks {
+    fn new(ranks: &[[Rank; 7]; 2], histogram: &Histogram) -> Self {
+        let mut sought = vec![false; histogram.times.len()];
+        for rank in ranks.as_flattened() {
+            sought[rank.bucket] = true;
         }
-        let (pivot, mean_rate) = (sums.pivot(), sums.mean_rate());
-        let (mut gap_squares, mut rate_squares) = (0_u128, 0_u128);
-        let mut near_ranks = Vec::new();
-        for &(gap, times) in pairs {
-            let distance = u128::from(gap.as_nanos().abs_diff(pivot));
-            gap_squares = gap_squares.saturating_add((distance * distance).saturating_mul(u128::from(times)));
-            if gap > SimDuration::ZERO {
-                let distance = rate(gap) - mean_rate;
-                rate_squares = rate_squares.saturating_add(weighted(distance * distance, times));
-            }
-            if wanted[bucket(gap)] {
-                near_ranks.push((gap, times));
-            }
-        }
-        near_ranks.sort_unstable();
-        let gaps_at_ranks = all_ranks.map(|ranks| ranks.map(|rank| rank.gap(&near_ranks)));
         Self {
-            gap_squares,
-            rate_squares,
-            gaps_at_ranks,
+            sought,
+            gaps: Vec::new(),
         }
+    }
+
+    fn look_at(&mut self, gap: SimDuration, times: u64) {
+        if self.sought[bucket(gap)] {
+            self.gaps.push((gap, times));
+        }
+    }
+
+    fn gaps_at(mut self, ranks: &[[Rank; 7]; 2]) -> [[SimDuration; 7]; 2] {
+        self.gaps.sort_unstable();
+        ranks.map(|ranks| ranks.map(|rank| rank.gap(&self.gaps)))
     }
 }
 
@@ -271,26 +287,18 @@ fn bucket(gap: SimDuration) -> usize {
 
 /// Tokens per second of a user who gets one every `gap`.
 fn rate(gap: SimDuration) -> f64 {
-    1000.0 / gap.as_ms()
+    1e9 / gap.as_nanos() as f64
 }
 
-/// A value that occurs several times, in fixed-point numbers.
+/// The rate in fixed-point numbers, rounded; `gap` is not zero.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "values are not negative, and the conversion saturates"
+    reason = "1e9 in fixed-point numbers fits, and rates are not negative"
 )]
-fn weighted(value: f64, times: u64) -> u128 {
-    let fixed = value * (1_u64 << FRACTION_BITS) as f64;
-    if fixed < i64::MAX as f64 {
-        // The conversion to 128 bits is a call into a library.
-        return u128::from(fixed as u64) * u128::from(times);
-    }
-    (fixed as u128).saturating_mul(u128::from(times))
-}
-
-fn from_fixed(value: u128) -> f64 {
-    value as f64 / (1_u64 << FRACTION_BITS) as f64
+fn fixed_rate(gap: SimDuration) -> u64 {
+    const FIXED_SECOND: f64 = 1e9 * (1_u64 << FRACTION_BITS) as f64;
+    (FIXED_SECOND / gap.as_nanos() as f64 + 0.5) as i64 as u64
 }
 
 #[cfg(test)]
@@ -304,6 +312,18 @@ mod tests {
         }
         tally
     }
+
+    struct Elsewhere(Vec<(u64, u64)>);
+
+    impl CountedGaps for Elsewhere {
+        fn for_each(&self, mut found: impl FnMut(SimDuration, u64)) {
+            for &(nanos, times) in &self.0 {
+                found(SimDuration::from_nanos(nanos), times);
+            }
+        }
+    }
+
+    const NOWHERE: [&Elsewhere; 0] = [];
 
     fn close(a: Distribution, b: Distribution) -> bool {
         let pairs = a.figures().into_iter().zip(b.figures());
@@ -322,7 +342,7 @@ mod tests {
             (900_000_000, 1),
             (12, 1),
         ];
-        let (gap, rate) = tally(&gaps).distributions();
+        let (gap, rate) = tally(&gaps).distributions(&NOWHERE);
         let all = gaps
             .iter()
             .flat_map(|&(nanos, times)| (0..times).map(move |_| nanos as f64 / 1e6));
@@ -332,15 +352,28 @@ mod tests {
     }
 
     #[test]
-    fn counting_in_bulk_makes_no_difference() {
-        let one_by_one = tally(&[(3, 1), (5, 1), (3, 2), (1_000_000, 7)]).distributions();
-        let mut bulk = GapTally::default();
-        bulk.extend(
-            [(1_000_000, 3), (3, 3), (5, 1), (1_000_000, 4)]
-                .map(|(ns, n)| (SimDuration::from_nanos(ns), n))
-                .into_iter(),
-        );
-        assert_eq!(bulk.distributions(), one_by_one);
+    fn the_place_and_order_of_counting_make_no_difference() {
+        let gaps = tally(&[(3, 1), (5, 1), (3, 2), (1_000_000, 7)]);
+        let one_by_one = gaps.distributions(&NOWHERE);
+        let here = Elsewhere(vec![(1_000_000, 3), (3, 3)]);
+        let there = Elsewhere(vec![(5, 1), (1_000_000, 4)]);
+        assert_eq!(GapTally::default().distributions(&[&here, &there]), one_by_one);
+        assert_eq!(tally(&there.0).distributions(&[&here]), one_by_one);
+    }
+
+    #[test]
+    fn equal_gaps_have_no_spread() {
+        for nanos in [1, 7_123_457, 1 << 45] {
+            let (gap, rate) = tally(&[(nanos, 3), (nanos, 1 << 20)]).distributions(&NOWHERE);
+            assert!(gap.std == 0.0 && rate.std == 0.0, "{nanos}: {gap:?}, {rate:?}");
+        }
+    }
+
+    #[test]
+    fn far_apart_gaps_do_not_overflow() {
+        let extremes = [(1, 1 << 32), (u64::MAX, 1 << 32), (0, 1 << 32), (1 << 40, 1)];
+        let (gap, rate) = tally(&extremes).distributions(&NOWHERE);
+        assert!(gap.std.is_finite() && rate.std.is_finite() && gap.max > 1e13);
     }
 
     #[test]

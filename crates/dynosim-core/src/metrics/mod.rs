@@ -10,6 +10,6 @@ pub use distribution::Distribution;
 pub use recorder::RequestRecord;
 pub use report::{Rejection, Report};
 
-pub(crate) use gap_tally::GapTally;
+pub(crate) use gap_tally::CountedGaps;
 pub(crate) use recorder::Recorder;
 pub(crate) use token_trail::TokenTrail;

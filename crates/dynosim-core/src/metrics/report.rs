@@ -6,6 +6,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::distribution::Distribution;
+use super::gap_tally::CountedGaps;
 use super::recorder::{Recorder, RequestRecord};
 
 /// A request that was never served.
@@ -60,10 +61,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Sums up the notes of a run.
+    /// Sums up the notes of a run, with the gaps between tokens that were not noted one by one.
     pub(crate) fn new(
         workload: &Workload,
-        recorder: &mut Recorder,
+        recorder: &Recorder,
+        gaps_in_runs: &[&impl CountedGaps],
         rejections: Vec<Rejection>,
         warnings: Vec<String>,
     ) -> Self {
@@ -87,7 +89,7 @@ impl Report {
             )
         };
         let since_arrival = |record: &RequestRecord, at: SimTime| (at - record.arrival.unwrap_or_default()).as_ms();
-        let (itl, output_token_throughput_per_user) = recorder.gaps.distributions();
+        let (itl, output_token_throughput_per_user) = recorder.gaps.distributions(gaps_in_runs);
         Self {
             num_requests: workload.requests().len() as u64,
             completed_requests: served.len() as u64,

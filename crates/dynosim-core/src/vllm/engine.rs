@@ -150,8 +150,10 @@ impl Engine for VllmEngine {
 
     fn settle_run(&mut self, boundary: Boundary, context: &mut PassContext<'_>) -> Option<PassTimes> {
         let run = self.run?;
-        // A step that has started but not ended counts, too: its blocks are taken at its start.
-        let steps = run.steps_started(context.now, boundary, context.pages);
+        // A step that has started but not ended counts, too: its blocks are taken at its start. The step in
+        // which somebody finishes takes none if any of the run is evicted for, and is left to the end.
+        let unfinished = self.steady.steps_to_finish() - 1;
+        let steps = run.steps_started(context.now, boundary, context.pages).min(unfinished);
         if steps == 0 {
             return Some(self.run_times(&run, context));
         }

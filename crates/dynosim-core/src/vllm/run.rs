@@ -1,8 +1,7 @@
 //! Runs of decode steps: how long the batch stays as it is, and what so many steps amount to.
 //!
 //! A run is exactly what single passes would do: every sequence emits one token per step, takes a
-//! block whenever it begins one, and nobody joins, finishes or gives way. The step in which a
-//! request finishes is always a pass of its own.
+//! block whenever it begins one, and nobody joins or gives way. Requests finish in its last step only.
 
 use dynosim_spec::{SimDuration, SimTime};
 use dynosim_timing::{DecodeInputs, StepShape};
@@ -38,6 +37,8 @@ struct DecodeBatch {
     tokens: u64,
     /// Steps up to the one in which the first of them finishes.
     steps_to_finish: u32,
+    /// Whether all who finish in that step are in the steady batch.
+    steady_finishes: bool,
     /// Steps before the first one in which one of them begins a block.
     steps_before_block: u32,
 }
@@ -53,8 +54,8 @@ impl VllmEngine {
         let Some(batch) = self.decode_batch(pool) else {
             return Ok(None);
         };
-        // The last token of a request is left to a pass of its own.
-        let mut steps = (batch.steps_to_finish - 1).min(LONGEST_RUN);
+        let most_steps = batch.steps_to_finish - u32::from(!batch.steady_finishes);
+        let mut steps = most_steps.min(LONGEST_RUN);
         let queue = if steps < 2 {
             QueueDuringRun::Moves
         } else {
@@ -70,6 +71,9 @@ impl VllmEngine {
         }
         if steps > batch.steps_before_block {
             steps = self.steps_within(room, steps, pool);
+        }
+        if steps == batch.steps_to_finish && !self.can_finish_in(steps, pool) {
+            steps -= 1;
         }
         // A request may arrive where a step of no length begins, so such a step is a pass of its own.
         let mean_context = batch.tokens / u64::from(batch.seqs);
@@ -118,6 +122,7 @@ impl VllmEngine {
             sequence.computed += steps;
             sequence.tokens.emit_run(steps, first_end, last_end, context.recorder);
         }
+        self.let_steady_finish(context);
         match run.pricing {
             RunPricing::ByContext => context.pages.visit(run.seqs, run.context + 1, steps - 1),
             RunPricing::Equal(step) => {
@@ -146,6 +151,7 @@ impl VllmEngine {
             seqs,
             tokens: self.steady.tokens(),
             steps_to_finish: u32::MAX,
+            steady_finishes: true,
             steps_before_block: u32::MAX,
         };
         if self.steady.len() > 0 {
@@ -156,7 +162,11 @@ impl VllmEngine {
             let only_decodes = sequence.computed >= sequence.input_tokens && sequence.computed + 1 == sequence.length();
             let steps_before_block = self.steps_before_block(sequence, pool).filter(|_| only_decodes)?;
             batch.tokens += u64::from(sequence.length());
-            batch.steps_to_finish = batch.steps_to_finish.min(sequence.output_tokens - sequence.generated);
+            let steps_to_finish = sequence.output_tokens - sequence.generated;
+            if steps_to_finish <= batch.steps_to_finish {
+                batch.steps_to_finish = steps_to_finish;
+                batch.steady_finishes = false;
+            }
             batch.steps_before_block = batch.steps_before_block.min(steps_before_block);
         }
         Some(batch)
@@ -187,22 +197,31 @@ impl VllmEngine {
         }
     }
 
+    /// Whether requests can finish in the last of `steps` steps without anybody noticing that they give back
+    /// their blocks one by one: if nobody takes a block in that step, or there is no need to evict any.
+    fn can_finish_in(&self, steps: u32, pool: &PoolSetup) -> bool {
+        let begun = self.blocks_begun_in(steps, pool);
+        begun <= self.blocks.free_blocks() || begun == self.blocks_begun_in(steps - 1, pool)
+    }
+
+    /// Blocks that the batch begins in the next `steps` steps.
+    fn blocks_begun_in(&self, steps: u32, pool: &PoolSetup) -> u64 {
+        let behind = self.sequences_behind_steady();
+        let begun: u64 = behind
+            .map(|sequence| u64::from(self.blocks_begun(sequence, steps, pool)))
+            .sum();
+        begun + self.blocks_begun_by_steady(steps, pool)
+    }
+
     /// The most steps, of `most`, in which the batch begins at most `room` blocks.
     fn steps_within(&self, room: u64, most: u32, pool: &PoolSetup) -> u32 {
-        let begun_in = |steps: u32| -> u64 {
-            let behind = self.sequences_behind_steady();
-            let begun: u64 = behind
-                .map(|sequence| u64::from(self.blocks_begun(sequence, steps, pool)))
-                .sum();
-            begun + self.blocks_begun_by_steady(steps, pool)
-        };
-        if begun_in(most) <= room {
+        if self.blocks_begun_in(most, pool) <= room {
             return most;
         }
         let (mut fits, mut exceeds) = (0, most);
         while exceeds - fits > 1 {
             let middle = fits + (exceeds - fits) / 2;
-            if begun_in(middle) <= room {
+            if self.blocks_begun_in(middle, pool) <= room {
                 fits = middle;
             } else {
                 exceeds = middle;

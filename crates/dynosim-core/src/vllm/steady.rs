@@ -54,6 +54,9 @@ impl SteadyBatch {
 
     /// Steps up to the one in which the first member finishes.
     pub(super) fn steps_to_finish(&self) -> u32 {
+        if self.len == 0 {
+            return u32::MAX;
+        }
         u32::try_from(self.first_finish - self.step).unwrap_or(u32::MAX)
     }
 
@@ -180,12 +183,11 @@ impl VllmEngine {
                 context.recorder.keep_token_time(self.sequences[key].request, at);
             }
         }
-        if self.steady.first_finish == self.steady.step {
-            self.finish_steady(context);
-        }
+        self.let_steady_finish(context);
     }
 
-    /// Lets the members make the first steps of a run, none of which finishes anybody.
+    /// Lets the members make the first steps of a run. Whoever has its last token then stays until
+    /// [`let_steady_finish`](Self::let_steady_finish).
     pub(super) fn advance_steady(
         &mut self,
         steps: u32,
@@ -251,7 +253,11 @@ impl VllmEngine {
         self.steady.first_block = first_block;
     }
 
-    fn finish_steady(&mut self, context: &mut PassContext<'_>) {
+    /// Whoever has its last token leaves.
+    pub(super) fn let_steady_finish(&mut self, context: &mut PassContext<'_>) {
+        if self.steady.len == 0 || self.steady.first_finish > self.steady.step {
+            return;
+        }
         let (mut first_finish, mut first_block) = (u64::MAX, u64::MAX);
         let mut kept = 0;
         for index in 0..self.steady.len {

@@ -84,79 +84,92 @@ impl Events {
     }
 }
 
-/// At most one pass end per worker, in a tournament: every node of a complete binary tree holds the
-/// earlier of its children, the leaves are the workers.
+/// At most one pass end per worker, in a tournament: every node of a complete binary tree names that
+/// worker below it whose pass ends first.
+///
+/// Workers are known by their places, in the order of pools and ids; the earlier place wins a tie.
 #[derive(Debug)]
 struct PassEnds {
-    nodes: Vec<Entry>,
-    /// Leaf of the first worker of each pool.
-    first_leaf: Vec<u32>,
+    /// By place: the time of the end and, below it, when the last step starts.
+    keys: Vec<u128>,
+    /// Winner at each node: the root is node 1, the children of node `n` are `2n` and `2n + 1`, and the last
+    /// nodes are the places themselves.
+    winners: Vec<u32>,
+    /// Place of the first worker of each pool.
+    first_place: Vec<u32>,
 }
 
-/// A pass end in short: leaves are in the order of pools and workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    time: SimTime,
-    last_step_start: SimTime,
-    leaf: u32,
+/// The key of a worker that is in no pass: later than every pass end.
+const NEVER: u128 = u128::MAX;
+
+fn key(end: PassEnd) -> u128 {
+    u128::from(end.time.as_nanos()) << 64 | u128::from(end.last_step_start.as_nanos())
 }
 
-/// Later than every pass end.
-const NONE: Entry = Entry {
-    time: SimTime::MAX,
-    last_step_start: SimTime::MAX,
-    leaf: u32::MAX,
-};
+#[expect(clippy::cast_possible_truncation, reason = "each half of a key is a time")]
+fn times(key: u128) -> (SimTime, SimTime) {
+    (
+        SimTime::from_nanos((key >> 64) as u64),
+        SimTime::from_nanos(key as u64),
+    )
+}
 
 impl PassEnds {
     fn new(pool_sizes: &[usize]) -> Self {
-        let workers: usize = pool_sizes.iter().sum();
-        let leaves = workers.next_power_of_two();
-        let first_leaf = pool_sizes.iter().scan(leaves, |next, &size| {
+        let count = |workers: usize| u32::try_from(workers).expect("workers are counted by u32");
+        let places = pool_sizes.iter().sum::<usize>().next_power_of_two();
+        let first_place = pool_sizes.iter().scan(0, |next, &size| {
             let first = *next;
-            *next += size;
-            Some(u32::try_from(first).expect("workers are counted by u32"))
+            *next += count(size);
+            Some(first)
         });
+        // While nobody is in a pass, the first place wins everywhere.
+        let mut winners: Vec<u32> = vec![0; places];
+        winners.extend(0..count(places));
+        for node in (1..places).rev() {
+            winners[node] = winners[2 * node];
+        }
         Self {
-            first_leaf: first_leaf.collect(),
-            nodes: vec![NONE; 2 * leaves],
+            first_place: first_place.collect(),
+            keys: vec![NEVER; places],
+            winners,
         }
     }
 
     fn first(&self) -> Option<PassEnd> {
-        let entry = self.nodes[1];
-        (entry != NONE).then(|| {
-            let pool = self.first_leaf.partition_point(|&first| first <= entry.leaf) - 1;
+        let place = self.winners[1];
+        let key = self.keys[place as usize];
+        (key != NEVER).then(|| {
+            let pool = self.first_place.partition_point(|&first| first <= place) - 1;
+            let (time, last_step_start) = times(key);
             PassEnd {
-                time: entry.time,
-                last_step_start: entry.last_step_start,
+                time,
+                last_step_start,
                 pool,
-                worker: WorkerId::new(entry.leaf - self.first_leaf[pool]),
+                worker: WorkerId::new(place - self.first_place[pool]),
             }
         })
     }
 
     fn first_time(&self) -> Option<SimTime> {
-        let entry = self.nodes[1];
-        (entry != NONE).then_some(entry.time)
+        let key = self.keys[self.winners[1] as usize];
+        (key != NEVER).then(|| times(key).0)
     }
 
     fn set(&mut self, pool: PoolIndex, worker: WorkerId, end: Option<PassEnd>) {
-        let leaf = self.first_leaf[pool] + worker.get();
-        let entry = end.map_or(NONE, |end| Entry {
-            time: end.time,
-            last_step_start: end.last_step_start,
-            leaf,
-        });
-        let mut node = leaf as usize;
-        self.nodes[node] = entry;
+        let place = self.first_place[pool] + worker.get();
+        let mut node = self.keys.len() + place as usize;
+        self.keys[place as usize] = end.map_or(NEVER, key);
         while node > 1 {
-            let winner = self.nodes[node].min(self.nodes[node ^ 1]);
+            let (left, right) = (self.winners[node & !1], self.winners[node | 1]);
+            let right_wins = self.keys[right as usize] < self.keys[left as usize];
+            let winner = if right_wins { right } else { left };
             node /= 2;
-            if self.nodes[node] == winner {
+            if self.winners[node] == winner && winner != place {
+                // Nothing has changed for the nodes above.
                 return;
             }
-            self.nodes[node] = winner;
+            self.winners[node] = winner;
         }
     }
 }

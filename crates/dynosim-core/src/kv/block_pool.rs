@@ -145,6 +145,12 @@ impl BlockPool {
         self.cache.release(path, &mut hold.prefix);
     }
 
+    /// Gives back all blocks of a request that never comes back.
+    pub(crate) fn retire(&mut self, path: &[SegmentId], hold: KvHold) {
+        self.partial_blocks -= u64::from(hold.partial);
+        self.cache.retire(path, hold.prefix);
+    }
+
     fn promote(&mut self, path: &[SegmentId], hold: &mut KvHold) {
         hold.partial = false;
         self.partial_blocks -= 1;

@@ -4,12 +4,16 @@
 //! ordered by the time of release, the deeper part of a release first. Since a child block is
 //! always given back before its parent, the oldest entry is always a leaf: plain release order
 //! *is* leaf-first ("lineage") eviction.
+//!
+//! Tails of requests that have left are *orphans*: nobody asks for them again, so all that matters is how many
+//! blocks there are at a place in the order, and neighbouring orphans become one.
 
 use super::prefix_cache::StretchId;
 
 /// A run of idle blocks `from..to` of one stretch.
 #[derive(Debug, Clone, Copy)]
 struct IdleRun {
+    /// [`StretchId::NONE`] for an orphan, whose depths mean nothing.
     stretch: StretchId,
     from: u32,
     to: u32,
@@ -18,6 +22,12 @@ struct IdleRun {
     /// Neighbours within the same stretch; a deeper run is always older.
     deeper: RunId,
     shallower: RunId,
+}
+
+impl IdleRun {
+    fn is_orphan(&self) -> bool {
+        self.stretch == StretchId::NONE
+    }
 }
 
 /// Handle of a run in the list.
@@ -88,6 +98,33 @@ impl IdleList {
         id
     }
 
+    /// Adds `blocks` blocks that nobody will ask for.
+    pub(super) fn push_orphan(&mut self, blocks: u32) {
+        if blocks == 0 {
+            return;
+        }
+        match self.newest.get() {
+            Some(newest) if self.runs[newest].is_orphan() => {
+                self.runs[newest].to += blocks;
+                self.blocks += u64::from(blocks);
+            }
+            _ => {
+                self.push(StretchId::NONE, 0, blocks, RunId::NONE);
+            }
+        }
+    }
+
+    /// Nobody will ask for the runs of a stretch any more, of which `shallowest` is the shallowest.
+    pub(super) fn orphan(&mut self, shallowest: RunId) {
+        let mut next = shallowest;
+        while let Some(index) = next.get() {
+            let run = &mut self.runs[index];
+            next = run.deeper;
+            run.stretch = StretchId::NONE;
+            (run.deeper, run.shallower) = (RunId::NONE, RunId::NONE);
+        }
+    }
+
     /// Takes the blocks above depth `to` out of the list, beginning with the shallowest run
     /// `first` of a stretch. Returns the stretch's new shallowest run.
     pub(super) fn reactivate(&mut self, mut first: RunId, to: u32) -> RunId {
@@ -122,7 +159,7 @@ impl IdleList {
             self.unlink(id);
         }
         Some(Evicted {
-            stretch: run.stretch,
+            stretch: (!run.is_orphan()).then_some(run.stretch),
             depth: run.to,
             blocks: taken,
             last_run: gone && run.shallower == RunId::NONE,
@@ -146,13 +183,28 @@ impl IdleList {
             self.runs[shallower].deeper = run.deeper;
         }
         self.unused.push(id);
+        self.merge_orphans(run.older, run.newer);
+    }
+
+    /// Makes two neighbours one if both are orphans.
+    fn merge_orphans(&mut self, older: RunId, newer: RunId) {
+        let (Some(kept), Some(gone)) = (older.get(), newer.get()) else {
+            return;
+        };
+        if self.runs[kept].is_orphan() && self.runs[gone].is_orphan() {
+            let blocks = self.runs[gone].to - self.runs[gone].from;
+            self.runs[kept].to += blocks;
+            self.unlink(newer);
+        }
     }
 }
 
 /// What one eviction took.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Evicted {
-    pub(super) stretch: StretchId,
+    /// `None` if nobody would have asked for the blocks.
+    pub(super) stretch: Option<StretchId>,
+    /// Blocks of the stretch that are left.
     pub(super) depth: u32,
     pub(super) blocks: u64,
     pub(super) last_run: bool,

@@ -47,7 +47,8 @@ pub(crate) struct Growth {
 pub(crate) struct StretchId(u32);
 
 impl StretchId {
-    const NONE: Self = Self(u32::MAX);
+    /// No stretch at all.
+    pub(super) const NONE: Self = Self(u32::MAX);
 
     fn index(self) -> usize {
         self.0 as usize
@@ -247,16 +248,61 @@ impl PrefixCache {
 
     /// Gives back all blocks of a request, the last one first.
     pub(crate) fn release(&mut self, path: &[SegmentId], hold: &mut PrefixHold) {
-        let shared = if self.keep_released { path } else { &[] };
-        let shared_blocks: u32 = shared
-            .iter()
-            .map(|segment| self.stretches[segment.index()].blocks)
-            .sum();
-        let mut end = shared_blocks;
-        if hold.blocks > end {
-            self.shrink(hold.tail, hold.blocks - end);
+        let shared_blocks = self.shared_blocks(path);
+        if hold.blocks > shared_blocks {
+            self.shrink(hold.tail, hold.blocks - shared_blocks);
         }
-        for &segment in shared.iter().rev() {
+        self.release_shared(path, hold, shared_blocks);
+    }
+
+    /// Gives back all blocks of a request that never comes back. Nobody will look for its tail any more.
+    pub(crate) fn retire(&mut self, path: &[SegmentId], mut hold: PrefixHold) {
+        let shared_blocks = self.shared_blocks(path);
+        if let Some(tail) = self.tail_of(&hold) {
+            let stretch = &mut self.stretches[tail.index()];
+            stretch.owner = None;
+            self.idle.orphan(stretch.shallowest_idle);
+            let held = hold.blocks.saturating_sub(shared_blocks);
+            if self.keep_released {
+                self.idle.push_orphan(held);
+            } else {
+                self.resident -= u64::from(held);
+            }
+            self.unused_tails.push(tail);
+        }
+        self.release_shared(path, &mut hold, shared_blocks);
+    }
+
+    /// Removes up to `blocks` idle blocks, the longest idle first. Returns how many there were.
+    pub(crate) fn evict(&mut self, blocks: u64) -> u64 {
+        let mut left = blocks;
+        while left > 0 {
+            let Some(evicted) = self.idle.evict(left) else { break };
+            left -= evicted.blocks;
+            let Some(stretch_id) = evicted.stretch else { continue };
+            let stretch = &mut self.stretches[stretch_id.index()];
+            stretch.resident = evicted.depth;
+            if evicted.last_run {
+                stretch.shallowest_idle = RunId::NONE;
+            }
+            self.changed(stretch_id);
+            self.forget_if_empty(stretch_id);
+        }
+        let evicted = blocks - left;
+        self.resident -= evicted;
+        self.evictions += evicted;
+        evicted
+    }
+
+    /// Blocks of the part of a request that it may share.
+    fn shared_blocks(&self, path: &[SegmentId]) -> u32 {
+        let blocks = |segment: &SegmentId| self.stretches[segment.index()].blocks;
+        self.usable(path).iter().map(blocks).sum()
+    }
+
+    fn release_shared(&mut self, path: &[SegmentId], hold: &mut PrefixHold, shared_blocks: u32) {
+        let mut end = shared_blocks;
+        for &segment in self.usable(path).iter().rev() {
             let id = StretchId(segment.get());
             let start = end - self.stretches[id.index()].blocks;
             if hold.blocks > start {
@@ -265,26 +311,6 @@ impl PrefixCache {
             end = start;
         }
         hold.blocks = 0;
-    }
-
-    /// Removes up to `blocks` idle blocks, the longest idle first. Returns how many there were.
-    pub(crate) fn evict(&mut self, blocks: u64) -> u64 {
-        let mut left = blocks;
-        while left > 0 {
-            let Some(evicted) = self.idle.evict(left) else { break };
-            let stretch = &mut self.stretches[evicted.stretch.index()];
-            stretch.resident = evicted.depth;
-            if evicted.last_run {
-                stretch.shallowest_idle = RunId::NONE;
-            }
-            left -= evicted.blocks;
-            self.changed(evicted.stretch);
-            self.forget_if_empty(evicted.stretch);
-        }
-        let evicted = blocks - left;
-        self.resident -= evicted;
-        self.evictions += evicted;
-        evicted
     }
 
     fn usable<'p>(&self, path: &'p [SegmentId]) -> &'p [SegmentId] {

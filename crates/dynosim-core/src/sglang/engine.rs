@@ -111,7 +111,7 @@ impl SglangEngine {
             context.signals.push(Signal::Completed(sequence.request));
             let path = context.pool.prompts.path(sequence.request);
             self.pages.insert(path, &mut sequence.hold, sequence.materialised);
-            self.pages.release(path, &mut sequence.hold);
+            self.pages.retire(path, sequence.hold);
             self.running.swap_remove(index);
         }
     }

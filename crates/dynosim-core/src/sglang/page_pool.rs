@@ -106,4 +106,10 @@ impl PagePool {
         hold.own = 0;
         self.cache.release(path, &mut hold.locked);
     }
+
+    /// Gives back all pages of a request that never comes back.
+    pub(super) fn retire(&mut self, path: &[SegmentId], hold: PageHold) {
+        self.own -= u64::from(hold.own);
+        self.cache.retire(path, hold.locked);
+    }
 }

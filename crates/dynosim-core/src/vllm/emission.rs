@@ -118,7 +118,7 @@ impl VllmEngine {
             }
             context.signals.push(Signal::Completed(sequence.request));
             self.blocks
-                .release(context.pool.prompts.path(sequence.request), &mut sequence.hold);
+                .retire(context.pool.prompts.path(sequence.request), sequence.hold);
             self.running.retain(|&running| running != key);
             self.sequences.remove(key);
         } else if sequence.generated == 1 {

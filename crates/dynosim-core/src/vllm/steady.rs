@@ -271,12 +271,12 @@ impl VllmEngine {
                 continue;
             }
             self.leave_steady(key);
-            let sequence = &mut self.sequences[key];
+            let sequence = &self.sequences[key];
             self.steady.tokens -= u64::from(sequence.length());
             context.recorder.finished(sequence.request, &sequence.tokens);
             context.signals.push(Signal::Completed(sequence.request));
             self.blocks
-                .release(context.pool.prompts.path(sequence.request), &mut sequence.hold);
+                .retire(context.pool.prompts.path(sequence.request), sequence.hold);
             self.sequences.remove(key);
         }
         self.running.drain(kept..self.steady.len);

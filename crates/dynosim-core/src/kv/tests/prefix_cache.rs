@@ -15,6 +15,8 @@ enum Action {
     Extend { request: usize, blocks: u32 },
     /// A request gives all blocks back.
     Release { request: usize },
+    /// A request gives all blocks back and is never seen again.
+    Retire { request: usize },
     /// Room is made.
     Evict { blocks: u64 },
 }
@@ -23,6 +25,7 @@ fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         4 => (0_usize..6, 1_u32..6).prop_map(|(request, blocks)| Action::Extend { request, blocks }),
         3 => (0_usize..6).prop_map(|request| Action::Release { request }),
+        1 => (0_usize..6).prop_map(|request| Action::Retire { request }),
         2 => (1_u64..6).prop_map(|blocks| Action::Evict { blocks }),
     ]
 }
@@ -48,6 +51,7 @@ struct Twins<'a> {
     holds: Vec<PrefixHold>,
     plain: PlainBlocks,
     held: Vec<u32>,
+    retired: Vec<bool>,
     /// Resident blocks of each segment as the cache has published them.
     published: BTreeMap<u32, u32>,
 }
@@ -62,12 +66,15 @@ impl<'a> Twins<'a> {
             holds: (0..prompts.len()).map(|request| PrefixHold::new(id(request))).collect(),
             plain: PlainBlocks::default(),
             held: vec![0; prompts.len()],
+            retired: vec![false; prompts.len()],
             published: BTreeMap::new(),
         }
     }
 
     fn act(&mut self, action: &Action) -> Result<(), TestCaseError> {
         match *action {
+            Action::Extend { request, .. } | Action::Release { request } | Action::Retire { request }
+                if self.retired[request % self.prompts.len()] => {}
             Action::Extend { request, blocks } => {
                 let request = request % self.prompts.len();
                 let to = (self.held[request] + blocks).min(30);
@@ -83,10 +90,13 @@ impl<'a> Twins<'a> {
             Action::Release { request } => {
                 let request = request % self.prompts.len();
                 self.cache.release(self.prompts.path(request), &mut self.holds[request]);
-                for index in (0..self.held[request]).rev() {
-                    self.plain.release(self.prompts.blocks[request][index as usize]);
-                }
-                self.held[request] = 0;
+                self.plain_release(request);
+            }
+            Action::Retire { request } => {
+                let request = request % self.prompts.len();
+                self.cache.retire(self.prompts.path(request), self.holds[request]);
+                self.plain_release(request);
+                self.retired[request] = true;
             }
             Action::Evict { blocks } => {
                 let evicted = (0..blocks)
@@ -96,6 +106,13 @@ impl<'a> Twins<'a> {
             }
         }
         Ok(())
+    }
+
+    fn plain_release(&mut self, request: usize) {
+        for index in (0..self.held[request]).rev() {
+            self.plain.release(self.prompts.blocks[request][index as usize]);
+        }
+        self.held[request] = 0;
     }
 
     fn plain_growth(&self, request: usize, to: u32) -> Growth {
@@ -119,7 +136,9 @@ impl<'a> Twins<'a> {
         for (request, blocks) in self.prompts.blocks.iter().enumerate() {
             let path = self.prompts.path(request);
             let resident = self.plain.resident_prefix(blocks);
-            prop_assert_eq!(self.cache.resident_prefix(path, &self.holds[request]), resident);
+            if !self.retired[request] {
+                prop_assert_eq!(self.cache.resident_prefix(path, &self.holds[request]), resident);
+            }
             let mut known = 0;
             for segment in path {
                 let blocks = self.published.get(&segment.get()).copied().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The block-granular pool of a vLLM-style worker: full blocks in the prefix cache, plus the
 //! partly filled last blocks, which are never shared.
 
-use dynosim_spec::{BlockSize, RequestId, SegmentId};
+use dynosim_spec::{BlockSize, SegmentId};
 
 use super::prefix_cache::{PrefixCache, PrefixHold};
 
@@ -45,9 +45,9 @@ impl BlockPool {
     }
 
     /// A request with a prompt of `prompt_tokens` tokens that holds nothing yet.
-    pub(crate) fn no_hold(&self, request: RequestId, prompt_tokens: u32) -> KvHold {
+    pub(crate) fn no_hold(&self, prompt_tokens: u32) -> KvHold {
         KvHold {
-            prefix: PrefixHold::new(request),
+            prefix: PrefixHold::new(),
             partial: false,
             full: self.block_size.full_blocks(prompt_tokens),
         }

@@ -5,196 +5,201 @@
 //! always given back before its parent, the oldest entry is always a leaf: plain release order
 //! *is* leaf-first ("lineage") eviction.
 //!
-//! Tails of requests that have left are *orphans*: nobody asks for them again, so all that matters is how many
-//! blocks there are at a place in the order, and neighbouring orphans become one.
+//! Tails of requests that have left are *orphans*: nobody asks for them again, so they are no runs; all that
+//! matters is how many blocks of them there are between two runs.
+//!
+//! Runs lie in memory in the order of release. One that is asked for again stays as an empty one until it is
+//! the oldest or until the list is [tidied](IdleList::tidy), so that its neighbours need not be touched.
+
+use std::collections::VecDeque;
 
 use super::prefix_cache::StretchId;
 
-/// A run of idle blocks `from..to` of one stretch.
+/// A run of idle blocks `from..to` of one stretch, empty if they are asked for again.
 #[derive(Debug, Clone, Copy)]
 struct IdleRun {
-    /// [`StretchId::NONE`] for an orphan, whose depths mean nothing.
     stretch: StretchId,
     from: u32,
     to: u32,
-    older: RunId,
-    newer: RunId,
-    /// Neighbours within the same stretch; a deeper run is always older.
+    /// The next deeper run of the stretch, which is an older one or has been evicted.
     deeper: RunId,
-    shallower: RunId,
+    /// Blocks of orphans that were released after the run before this one.
+    orphans_before: u32,
 }
 
-impl IdleRun {
-    fn is_orphan(&self) -> bool {
-        self.stretch == StretchId::NONE
-    }
-}
-
-/// Handle of a run in the list.
+/// Number of a run, counted from the oldest to the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RunId(u32);
 
 impl RunId {
     pub(super) const NONE: Self = Self(u32::MAX);
-
-    fn get(self) -> Option<usize> {
-        (self != Self::NONE).then_some(self.0 as usize)
-    }
 }
+
+/// Numbers above this call for tidying, which begins again at 0.
+const LAST_NUMBER: u32 = if cfg!(test) { 16 } else { u32::MAX / 2 };
+
+/// So many empty runs are let be.
+const FEW_EMPTY: usize = if cfg!(test) { 1 } else { 32 };
 
 /// All idle runs of one cache.
 #[derive(Debug)]
 pub(super) struct IdleList {
-    runs: Vec<IdleRun>,
-    unused: Vec<RunId>,
-    oldest: RunId,
-    newest: RunId,
+    runs: VecDeque<IdleRun>,
+    /// Number of the oldest run.
+    oldest: u32,
+    empty_runs: usize,
+    /// Blocks of orphans that were released after the newest run.
+    newest_orphans: u32,
     blocks: u64,
 }
 
 impl IdleList {
-    pub(super) fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self {
-            runs: Vec::new(),
-            unused: Vec::new(),
-            oldest: RunId::NONE,
-            newest: RunId::NONE,
+            runs: VecDeque::new(),
+            oldest: 0,
+            empty_runs: 0,
+            newest_orphans: 0,
             blocks: 0,
         }
     }
 
-    /// Idle blocks in all runs.
+    /// Idle blocks in all runs and orphans.
     pub(super) fn blocks(&self) -> u64 {
         self.blocks
     }
 
     /// Adds the blocks `from..to` of a stretch whose shallowest idle run so far is `deeper`.
     pub(super) fn push(&mut self, stretch: StretchId, from: u32, to: u32, deeper: RunId) -> RunId {
-        let run = IdleRun {
+        let id = RunId(self.oldest + self.len());
+        self.runs.push_back(IdleRun {
             stretch,
             from,
             to,
-            older: self.newest,
-            newer: RunId::NONE,
             deeper,
-            shallower: RunId::NONE,
-        };
-        let id = if let Some(id) = self.unused.pop() {
-            self.runs[id.0 as usize] = run;
-            id
-        } else {
-            self.runs.push(run);
-            RunId(u32::try_from(self.runs.len() - 1).expect("fewer runs than blocks"))
-        };
-        match self.newest.get() {
-            Some(newest) => self.runs[newest].newer = id,
-            None => self.oldest = id,
-        }
-        self.newest = id;
-        if let Some(deeper) = deeper.get() {
-            self.runs[deeper].shallower = id;
-        }
+            orphans_before: std::mem::take(&mut self.newest_orphans),
+        });
         self.blocks += u64::from(to - from);
         id
     }
 
     /// Adds `blocks` blocks that nobody will ask for.
-    pub(super) fn push_orphan(&mut self, blocks: u32) {
-        if blocks == 0 {
-            return;
-        }
-        match self.newest.get() {
-            Some(newest) if self.runs[newest].is_orphan() => {
-                self.runs[newest].to += blocks;
-                self.blocks += u64::from(blocks);
-            }
-            _ => {
-                self.push(StretchId::NONE, 0, blocks, RunId::NONE);
-            }
-        }
-    }
-
-    /// Nobody will ask for the runs of a stretch any more, of which `shallowest` is the shallowest.
-    pub(super) fn orphan(&mut self, shallowest: RunId) {
-        let mut next = shallowest;
-        while let Some(index) = next.get() {
-            let run = &mut self.runs[index];
-            next = run.deeper;
-            run.stretch = StretchId::NONE;
-            (run.deeper, run.shallower) = (RunId::NONE, RunId::NONE);
-        }
+    pub(super) fn push_orphans(&mut self, blocks: u32) {
+        self.newest_orphans += blocks;
+        self.blocks += u64::from(blocks);
     }
 
     /// Takes the blocks above depth `to` out of the list, beginning with the shallowest run
     /// `first` of a stretch. Returns the stretch's new shallowest run.
-    pub(super) fn reactivate(&mut self, mut first: RunId, to: u32) -> RunId {
-        while let Some(index) = first.get() {
-            let run = self.runs[index];
-            if run.from >= to {
-                break;
+    pub(super) fn reactivate(&mut self, first: RunId, to: u32) -> RunId {
+        let mut shallowest = first;
+        while let Some(index) = self.index(shallowest) {
+            let run = &mut self.runs[index];
+            let reactivated = run.to.min(to).saturating_sub(run.from);
+            run.from += reactivated;
+            self.blocks -= u64::from(reactivated);
+            if run.from < run.to {
+                return shallowest;
             }
-            if run.to > to {
-                self.blocks -= u64::from(to - run.from);
-                self.runs[index].from = to;
-                break;
-            }
-            self.blocks -= u64::from(run.to - run.from);
-            self.unlink(first);
-            first = run.deeper;
+            self.empty_runs += 1;
+            shallowest = run.deeper;
         }
-        first
+        RunId::NONE
     }
 
-    /// Takes up to `blocks` of the oldest run: the stretch, its depth afterwards, how many blocks
-    /// were taken, and whether the stretch has no idle run left.
+    /// Makes orphans of the runs of a stretch, of which `shallowest` is the shallowest.
+    pub(super) fn orphan(&mut self, shallowest: RunId) {
+        let mut next = shallowest;
+        while let Some(index) = self.index(next) {
+            let run = &mut self.runs[index];
+            let blocks = run.to - run.from;
+            (run.from, next) = (run.to, run.deeper);
+            self.empty_runs += 1;
+            match self.runs.get_mut(index + 1) {
+                Some(newer) => newer.orphans_before += blocks,
+                None => self.newest_orphans += blocks,
+            }
+        }
+    }
+
+    /// Takes up to `blocks` of the blocks that were released first; `None` if there are none at all.
     pub(super) fn evict(&mut self, blocks: u64) -> Option<Evicted> {
-        let id = self.oldest;
-        let run = &mut self.runs[id.get()?];
-        let taken = blocks.min(u64::from(run.to - run.from));
-        run.to -= u32::try_from(taken).expect("no more than the run has");
-        self.blocks -= taken;
-        let run = *run;
-        let gone = run.from == run.to;
-        if gone {
-            self.unlink(id);
+        let most = u32::try_from(blocks).unwrap_or(u32::MAX);
+        while let Some(run) = self.runs.front_mut() {
+            if run.orphans_before > 0 {
+                let taken = most.min(run.orphans_before);
+                run.orphans_before -= taken;
+                return Some(self.evicted(taken, None));
+            }
+            let taken = most.min(run.to - run.from);
+            run.to -= taken;
+            let evicted = EvictedRun {
+                stretch: run.stretch,
+                id: RunId(self.oldest),
+                depth: run.to,
+                is_gone: run.from == run.to,
+            };
+            if evicted.is_gone {
+                self.runs.pop_front();
+                self.oldest += 1;
+            }
+            if taken > 0 {
+                return Some(self.evicted(taken, Some(evicted)));
+            }
+            self.empty_runs -= 1;
         }
-        Some(Evicted {
-            stretch: (!run.is_orphan()).then_some(run.stretch),
-            depth: run.to,
-            blocks: taken,
-            last_run: gone && run.shallower == RunId::NONE,
-        })
+        let taken = most.min(self.newest_orphans);
+        self.newest_orphans -= taken;
+        (taken > 0).then(|| self.evicted(taken, None))
     }
 
-    fn unlink(&mut self, id: RunId) {
-        let run = self.runs[id.0 as usize];
-        match run.older.get() {
-            Some(older) => self.runs[older].newer = run.newer,
-            None => self.oldest = run.newer,
-        }
-        match run.newer.get() {
-            Some(newer) => self.runs[newer].older = run.older,
-            None => self.newest = run.older,
-        }
-        if let Some(deeper) = run.deeper.get() {
-            self.runs[deeper].shallower = run.shallower;
-        }
-        if let Some(shallower) = run.shallower.get() {
-            self.runs[shallower].deeper = run.deeper;
-        }
-        self.unused.push(id);
-        self.merge_orphans(run.older, run.newer);
+    /// Whether it is time to [`tidy`](Self::tidy).
+    pub(super) fn is_untidy(&self) -> bool {
+        self.empty_runs > FEW_EMPTY + self.runs.len() / 2 || self.oldest + self.len() > LAST_NUMBER
     }
 
-    /// Makes two neighbours one if both are orphans.
-    fn merge_orphans(&mut self, older: RunId, newer: RunId) {
-        let (Some(kept), Some(gone)) = (older.get(), newer.get()) else {
-            return;
-        };
-        if self.runs[kept].is_orphan() && self.runs[gone].is_orphan() {
-            let blocks = self.runs[gone].to - self.runs[gone].from;
-            self.runs[kept].to += blocks;
-            self.unlink(newer);
+    /// Forgets empty runs. Calls `renumbered` with the stretch, the old and the new number of each other run.
+    pub(super) fn tidy(&mut self, mut renumbered: impl FnMut(StretchId, RunId, RunId)) {
+        let mut numbers = Vec::with_capacity(self.runs.len());
+        let mut kept = VecDeque::with_capacity(self.runs.len() - self.empty_runs);
+        let (mut next, mut orphans) = (0, 0);
+        for (old, run) in (self.oldest..).map(RunId).zip(&self.runs) {
+            orphans += run.orphans_before;
+            if run.from == run.to {
+                numbers.push(RunId::NONE);
+                continue;
+            }
+            let new = RunId(next);
+            numbers.push(new);
+            renumbered(run.stretch, old, new);
+            next += 1;
+            kept.push_back(IdleRun {
+                deeper: self.index(run.deeper).map_or(RunId::NONE, |index| numbers[index]),
+                orphans_before: std::mem::take(&mut orphans),
+                ..*run
+            });
+        }
+        self.newest_orphans += orphans;
+        self.runs = kept;
+        self.oldest = 0;
+        self.empty_runs = 0;
+    }
+
+    fn len(&self) -> u32 {
+        u32::try_from(self.runs.len()).expect("fewer runs than blocks")
+    }
+
+    /// Place of a run that has not been evicted.
+    fn index(&self, id: RunId) -> Option<usize> {
+        let index = id.0.checked_sub(self.oldest)? as usize;
+        (index < self.runs.len()).then_some(index)
+    }
+
+    fn evicted(&mut self, blocks: u32, run: Option<EvictedRun>) -> Evicted {
+        self.blocks -= u64::from(blocks);
+        Evicted {
+            blocks: u64::from(blocks),
+            run,
         }
     }
 }
@@ -202,10 +207,18 @@ impl IdleList {
 /// What one eviction took.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Evicted {
-    /// `None` if nobody would have asked for the blocks.
-    pub(super) stretch: Option<StretchId>,
+    pub(super) blocks: u64,
+    /// Where from; `None` if it took orphans.
+    pub(super) run: Option<EvictedRun>,
+}
+
+/// The run from which blocks were evicted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EvictedRun {
+    pub(super) stretch: StretchId,
+    pub(super) id: RunId,
     /// Blocks of the stretch that are left.
     pub(super) depth: u32,
-    pub(super) blocks: u64,
-    pub(super) last_run: bool,
+    /// Whether nothing of the run is left.
+    pub(super) is_gone: bool,
 }

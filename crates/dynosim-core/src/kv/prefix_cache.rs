@@ -3,28 +3,29 @@
 //! A request's full blocks are its shared segments (`PromptSegments`) followed by a private tail:
 //! the rest of its prompt and what it has generated. Segments and tails are both *stretches*.
 
-use std::num::NonZeroU32;
-
-use dynosim_spec::{PromptSegments, RequestId, SegmentId};
+use dynosim_spec::{PromptSegments, SegmentId};
 
 use super::idle_list::{IdleList, RunId};
 
 /// Full blocks that one request holds, from its first block on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PrefixHold {
-    request: RequestId,
     blocks: u32,
+    /// The request's tail, from its first block there until it [retires](PrefixCache::retire).
     tail: StretchId,
 }
 
 impl PrefixHold {
     /// A request that holds nothing yet.
-    pub(crate) fn new(request: RequestId) -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
-            request,
             blocks: 0,
             tail: StretchId::NONE,
         }
+    }
+
+    fn tail(&self) -> Option<StretchId> {
+        (self.tail != StretchId::NONE).then_some(self.tail)
     }
 
     /// Blocks held.
@@ -44,13 +45,20 @@ pub(crate) struct Growth {
 
 /// Index of a stretch: segments first, then slots for private tails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StretchId(u32);
+pub(super) struct StretchId(u32);
 
 impl StretchId {
-    /// No stretch at all.
-    pub(super) const NONE: Self = Self(u32::MAX);
+    const NONE: Self = Self(u32::MAX);
 
-    fn index(self) -> usize {
+    fn new(index: usize) -> Self {
+        Self(u32::try_from(index).expect("stretches are counted by u32"))
+    }
+
+    const fn of_segment(segment: SegmentId) -> Self {
+        Self(segment.get())
+    }
+
+    const fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -60,7 +68,7 @@ impl StretchId {
 /// Invariant: held depth <= resident depth <= `blocks`.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
-    /// Blocks of the segment; unlimited for a tail.
+    /// Blocks of the segment; [`TAIL`] for a tail.
     blocks: u32,
     resident: u32,
     /// Requests that hold the whole segment.
@@ -68,30 +76,19 @@ struct Stretch {
     /// The deepest that anybody holds who holds only a part.
     partly_held: u32,
     shallowest_idle: RunId,
-    /// Request whose tail this is.
-    owner: Option<Owner>,
 }
 
-/// A request as the owner of a tail, in four bytes even where there may be none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Owner(NonZeroU32);
-
-impl Owner {
-    fn new(request: RequestId) -> Self {
-        let above_zero = request.get().checked_add(1).and_then(NonZeroU32::new);
-        Self(above_zero.expect("a workload has fewer than 2^32 - 1 requests"))
-    }
-}
+/// The blocks of a tail, which has no end: its one holder never holds the whole of it.
+const TAIL: u32 = u32::MAX;
 
 impl Stretch {
-    const fn segment(blocks: u32) -> Self {
+    const fn new(blocks: u32) -> Self {
         Self {
             blocks,
             resident: 0,
             full_holders: 0,
             partly_held: 0,
             shallowest_idle: RunId::NONE,
-            owner: None,
         }
     }
 
@@ -127,7 +124,7 @@ impl PrefixCache {
     pub(crate) fn for_prompts(prompts: &PromptSegments) -> Self {
         let segments = u32::try_from(prompts.segment_count()).expect("segments are indexed by u32");
         let blocks = (0..segments).map(|segment| prompts.segment_blocks(SegmentId::new(segment)));
-        Self::over(blocks.map(Stretch::segment).collect())
+        Self::over(blocks.map(Stretch::new).collect())
     }
 
     /// A cache that forgets blocks as soon as nobody holds them, and so never finds any again.
@@ -194,10 +191,7 @@ impl PrefixCache {
                 return blocks;
             }
         }
-        blocks
-            + self
-                .tail_of(hold)
-                .map_or(0, |tail| self.stretches[tail.index()].resident)
+        blocks + hold.tail().map_or(0, |tail| self.stretches[tail.index()].resident)
     }
 
     /// What it would take for a request to hold its first `to` blocks.
@@ -218,7 +212,7 @@ impl PrefixCache {
             start = end;
         }
         if start < to {
-            let tail = self.tail_of(hold).map(|tail| &self.stretches[tail.index()]);
+            let tail = hold.tail().map(|tail| &self.stretches[tail.index()]);
             visit(tail, hold.blocks.saturating_sub(start), to - start);
         }
         growth
@@ -228,9 +222,8 @@ impl PrefixCache {
     pub(crate) fn extend(&mut self, path: &[SegmentId], hold: &mut PrefixHold, to: u32) -> Growth {
         let mut growth = Growth::default();
         let mut start = 0;
-        let shared = if self.keep_released { path } else { &[] };
-        for &segment in shared {
-            let id = StretchId(segment.get());
+        for &segment in self.usable(path) {
+            let id = StretchId::of_segment(segment);
             let end = start + self.stretches[id.index()].blocks;
             if hold.blocks < end && start < to {
                 self.grow(id, hold.blocks.saturating_sub(start), to.min(end) - start, &mut growth);
@@ -238,7 +231,7 @@ impl PrefixCache {
             start = end;
         }
         if start < to && hold.blocks < to {
-            let tail = self.tail_of(hold).unwrap_or_else(|| self.new_tail(hold.request));
+            let tail = hold.tail().unwrap_or_else(|| self.new_tail());
             hold.tail = tail;
             self.grow(tail, hold.blocks.saturating_sub(start), to - start, &mut growth);
         }
@@ -249,8 +242,8 @@ impl PrefixCache {
     /// Gives back all blocks of a request, the last one first.
     pub(crate) fn release(&mut self, path: &[SegmentId], hold: &mut PrefixHold) {
         let shared_blocks = self.shared_blocks(path);
-        if hold.blocks > shared_blocks {
-            self.shrink(hold.tail, hold.blocks - shared_blocks);
+        if let Some(tail) = hold.tail().filter(|_| hold.blocks > shared_blocks) {
+            self.shrink(tail, hold.blocks - shared_blocks);
         }
         self.release_shared(path, hold, shared_blocks);
     }
@@ -258,13 +251,11 @@ impl PrefixCache {
     /// Gives back all blocks of a request that never comes back. Nobody will look for its tail any more.
     pub(crate) fn retire(&mut self, path: &[SegmentId], mut hold: PrefixHold) {
         let shared_blocks = self.shared_blocks(path);
-        if let Some(tail) = self.tail_of(&hold) {
-            let stretch = &mut self.stretches[tail.index()];
-            stretch.owner = None;
-            self.idle.orphan(stretch.shallowest_idle);
+        if let Some(tail) = hold.tail() {
+            self.idle.orphan(self.stretches[tail.index()].shallowest_idle);
             let held = hold.blocks.saturating_sub(shared_blocks);
             if self.keep_released {
-                self.idle.push_orphan(held);
+                self.idle.push_orphans(held);
             } else {
                 self.resident -= u64::from(held);
             }
@@ -279,14 +270,13 @@ impl PrefixCache {
         while left > 0 {
             let Some(evicted) = self.idle.evict(left) else { break };
             left -= evicted.blocks;
-            let Some(stretch_id) = evicted.stretch else { continue };
-            let stretch = &mut self.stretches[stretch_id.index()];
-            stretch.resident = evicted.depth;
-            if evicted.last_run {
+            let Some(run) = evicted.run else { continue };
+            let stretch = &mut self.stretches[run.stretch.index()];
+            stretch.resident = run.depth;
+            if run.is_gone && stretch.shallowest_idle == run.id {
                 stretch.shallowest_idle = RunId::NONE;
             }
-            self.changed(stretch_id);
-            self.forget_if_empty(stretch_id);
+            self.changed(run.stretch);
         }
         let evicted = blocks - left;
         self.resident -= evicted;
@@ -303,7 +293,7 @@ impl PrefixCache {
     fn release_shared(&mut self, path: &[SegmentId], hold: &mut PrefixHold, shared_blocks: u32) {
         let mut end = shared_blocks;
         for &segment in self.usable(path).iter().rev() {
-            let id = StretchId(segment.get());
+            let id = StretchId::of_segment(segment);
             let start = end - self.stretches[id.index()].blocks;
             if hold.blocks > start {
                 self.shrink(id, hold.blocks.min(end) - start);
@@ -317,29 +307,20 @@ impl PrefixCache {
         if self.keep_released { path } else { &[] }
     }
 
-    fn tail_of(&self, hold: &PrefixHold) -> Option<StretchId> {
-        let owner = self.stretches.get(hold.tail.index())?.owner;
-        (owner == Some(Owner::new(hold.request))).then_some(hold.tail)
-    }
-
-    fn new_tail(&mut self, request: RequestId) -> StretchId {
-        let tail = Stretch {
-            owner: Some(Owner::new(request)),
-            ..Stretch::segment(u32::MAX)
-        };
+    fn new_tail(&mut self) -> StretchId {
+        let tail = Stretch::new(TAIL);
         if let Some(id) = self.unused_tails.pop() {
             self.stretches[id.index()] = tail;
             return id;
         }
         self.stretches.push(tail);
-        StretchId(u32::try_from(self.stretches.len() - 1).expect("stretches are counted by u32"))
+        StretchId::new(self.stretches.len() - 1)
     }
 
     /// A request that held a stretch down to depth `old` now holds it down to depth `new`.
     fn replace_holder(&mut self, id: StretchId, old: u32, new: u32) {
         let stretch = &mut self.stretches[id.index()];
-        if stretch.owner.is_some() {
-            // A tail has one holder.
+        if stretch.blocks == TAIL {
             stretch.partly_held = new;
             return;
         }
@@ -389,21 +370,24 @@ impl PrefixCache {
         if still_held < held {
             if self.keep_released {
                 stretch.shallowest_idle = self.idle.push(id, still_held, held, stretch.shallowest_idle);
+                self.tidy_idle_list();
             } else {
                 self.resident -= u64::from(stretch.resident - still_held);
                 stretch.resident = still_held;
             }
         }
-        self.forget_if_empty(id);
     }
 
-    /// Frees the slot of a tail that is neither held nor resident.
-    fn forget_if_empty(&mut self, id: StretchId) {
-        let stretch = &mut self.stretches[id.index()];
-        if stretch.owner.is_some() && stretch.resident == 0 && stretch.held() == 0 {
-            stretch.owner = None;
-            self.unused_tails.push(id);
+    fn tidy_idle_list(&mut self) {
+        if !self.idle.is_untidy() {
+            return;
         }
+        self.idle.tidy(|stretch, old, new| {
+            let shallowest = &mut self.stretches[stretch.index()].shallowest_idle;
+            if *shallowest == old {
+                *shallowest = new;
+            }
+        });
     }
 
     fn changed(&mut self, id: StretchId) {

@@ -1,7 +1,7 @@
 //! Pages of an SGLang-style worker: those of the radix cache, and those of requests that are not
 //! in it yet.
 
-use dynosim_spec::{BlockSize, RequestId, SegmentId};
+use dynosim_spec::{BlockSize, SegmentId};
 
 use crate::kv::{PrefixCache, PrefixHold};
 
@@ -13,9 +13,9 @@ pub(super) struct PageHold {
 }
 
 impl PageHold {
-    pub(super) fn new(request: RequestId) -> Self {
+    pub(super) const fn new() -> Self {
         Self {
-            locked: PrefixHold::new(request),
+            locked: PrefixHold::new(),
             own: 0,
         }
     }

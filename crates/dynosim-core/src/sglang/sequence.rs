@@ -30,7 +30,7 @@ impl Sequence {
             generated: 0,
             materialised: 0,
             furthest: 0,
-            hold: PageHold::new(incoming.request),
+            hold: PageHold::new(),
             tokens: TokenTrail::default(),
         }
     }

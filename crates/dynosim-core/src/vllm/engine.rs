@@ -109,7 +109,7 @@ impl VllmEngine {
 
 impl Engine for VllmEngine {
     fn enqueue(&mut self, incoming: Incoming) {
-        let hold = self.blocks.no_hold(incoming.request, incoming.input_tokens);
+        let hold = self.blocks.no_hold(incoming.input_tokens);
         let key = self.sequences.insert(Sequence::new(incoming, hold));
         self.waiting.push_back(key);
     }

@@ -4,7 +4,7 @@ use dynosim_spec::BlockSize;
 use proptest::prelude::*;
 
 use super::plain_blocks::PlainBlocks;
-use super::prompts::{Prompts, id};
+use super::prompts::Prompts;
 use crate::kv::{BlockPool, KvHold, PrefixCache};
 
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ proptest! {
         let block_size = prompts.segments.block_size();
         let mut pool = BlockPool::new(block_size, capacity, PrefixCache::without_reuse());
         let mut holds: Vec<KvHold> = (0..prompts.len())
-            .map(|request| pool.no_hold(id(request), prompts.input_tokens(request)))
+            .map(|request| pool.no_hold(prompts.input_tokens(request)))
             .collect();
         let mut reached = vec![0; prompts.len()];
         for action in actions {
@@ -113,7 +113,7 @@ impl<'a> Twins<'a> {
             block_size,
             capacity,
             holds: (0..prompts.len())
-                .map(|request| pool.no_hold(id(request), prompts.input_tokens(request)))
+                .map(|request| pool.no_hold(prompts.input_tokens(request)))
                 .collect(),
             pool,
             plain: PlainBlocks::default(),

@@ -63,7 +63,7 @@ impl<'a> Twins<'a> {
         Self {
             prompts,
             cache,
-            holds: (0..prompts.len()).map(|request| PrefixHold::new(id(request))).collect(),
+            holds: vec![PrefixHold::new(); prompts.len()],
             plain: PlainBlocks::default(),
             held: vec![0; prompts.len()],
             retired: vec![false; prompts.len()],

@@ -2,7 +2,6 @@
 
 use dynosim_spec::RequestId;
 
-use super::steady::Membership;
 use crate::engine::Incoming;
 use crate::kv::KvHold;
 use crate::metrics::TokenTrail;
@@ -21,7 +20,6 @@ pub(super) struct Sequence {
     pub(super) hold: KvHold,
     pub(super) running: bool,
     pub(super) tokens: TokenTrail,
-    pub(super) membership: Membership,
     pub(super) share: StepShare,
 }
 
@@ -46,7 +44,6 @@ impl Sequence {
             hold,
             running: false,
             tokens: TokenTrail::default(),
-            membership: Membership::default(),
             share: StepShare::default(),
         }
     }

@@ -8,18 +8,19 @@
 use dynosim_spec::SimTime;
 
 use super::engine::VllmEngine;
-use super::sequence::{Sequence, SequenceKey, StepShare};
+use super::sequence::{SequenceKey, StepShare};
 use crate::engine::{PassContext, PoolSetup, Signal, Stepping};
 use crate::rules::BlockTaken;
 
-/// Sums over the first `len` entries of the running list.
+/// Sums over the first entries of the running list, one for each of `members`.
 ///
 /// Invariants: each of these has computed all but its latest token, has emitted that token at
 /// `last_emission`, and holds the blocks for it. `scheduled` is set only within a pass.
 #[derive(Debug, Default)]
 pub(super) struct SteadyBatch {
-    len: usize,
-    /// Steps made so far; the members' own step numbers count from the same zero.
+    /// In running order.
+    members: Vec<Member>,
+    /// Steps made so far; the members' step numbers count from the same zero.
     step: u64,
     /// Sum of the members' lengths.
     tokens: u64,
@@ -32,11 +33,13 @@ pub(super) struct SteadyBatch {
     scheduled: bool,
 }
 
-/// Where a request stands in the steady batch.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Membership {
+/// Where a request stands in the steady batch: all that a step looks at.
+#[derive(Debug, Clone, Copy)]
+struct Member {
     /// Step of the batch up to which the request's own record goes.
     joined: u64,
+    /// Step after which it has emitted its last token.
+    finish: u64,
     /// Step in which it begins its next block.
     next_block: u64,
 }
@@ -44,7 +47,7 @@ pub(super) struct Membership {
 impl SteadyBatch {
     /// Number of members.
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.members.len()
     }
 
     /// Sum of the members' lengths.
@@ -54,7 +57,7 @@ impl SteadyBatch {
 
     /// Steps up to the one in which the first member finishes.
     pub(super) fn steps_to_finish(&self) -> u32 {
-        if self.len == 0 {
+        if self.members.is_empty() {
             return u32::MAX;
         }
         u32::try_from(self.first_finish - self.step).unwrap_or(u32::MAX)
@@ -62,25 +65,37 @@ impl SteadyBatch {
 
     /// Steps before the first one in which a member begins a block.
     pub(super) fn steps_before_block(&self) -> u32 {
-        u32::try_from(self.first_block - self.step).unwrap_or(u32::MAX)
+        self.steps_before(self.first_block)
     }
 
-    /// Steps before the one in which this member begins a block.
-    pub(super) fn steps_before_block_of(&self, sequence: &Sequence) -> u32 {
-        u32::try_from(sequence.membership.next_block - self.step).unwrap_or(u32::MAX)
-    }
-
-    fn length_of(&self, sequence: &Sequence) -> u32 {
-        sequence.length() + self.steps_of(sequence)
+    fn steps_before(&self, step: u64) -> u32 {
+        u32::try_from(step - self.step).unwrap_or(u32::MAX)
     }
 
     /// Steps that a member has made since it joined.
-    fn steps_of(&self, sequence: &Sequence) -> u32 {
-        u32::try_from(self.step - sequence.membership.joined).expect("no more steps than tokens")
+    fn steps_of(&self, member: &Member) -> u32 {
+        u32::try_from(self.step - member.joined).expect("no more steps than tokens")
     }
 
-    fn finish_of(sequence: &Sequence) -> u64 {
-        sequence.membership.joined + u64::from(sequence.output_tokens - sequence.generated)
+    /// Blocks of `block_tokens` tokens that a member begins in the next `steps` steps.
+    fn blocks_begun(&self, member: &Member, steps: u32, block_tokens: u32) -> u32 {
+        let before = self.steps_before(member.next_block);
+        if steps > before {
+            (steps - 1 - before) / block_tokens + 1
+        } else {
+            0
+        }
+    }
+
+    /// Adds a member with this many tokens.
+    fn join(&mut self, member: Member, tokens: u32) {
+        if self.members.is_empty() {
+            (self.first_finish, self.first_block) = (u64::MAX, u64::MAX);
+        }
+        self.members.push(member);
+        self.tokens += u64::from(tokens);
+        self.first_finish = self.first_finish.min(member.finish);
+        self.first_block = self.first_block.min(member.next_block);
     }
 }
 
@@ -90,40 +105,36 @@ impl VllmEngine {
         if context.stepping == Stepping::Single {
             return;
         }
-        while let Some(&key) = self.running.get(self.steady.len) {
+        while let Some(&key) = self.running.get(self.steady.len()) {
             let sequence = &self.sequences[key];
             let decodes = sequence.computed >= sequence.input_tokens && sequence.computed + 1 == sequence.length();
-            let in_time = self.steady.len == 0 || sequence.tokens.latest() == self.steady.last_emission;
+            let in_time = self.steady.members.is_empty() || sequence.tokens.latest() == self.steady.last_emission;
             if !decodes || !in_time || sequence.tokens.count() < 2 {
                 break;
             }
             let Some(steps_before_block) = self.steps_before_block(sequence, context.pool) else {
                 break;
             };
-            let steady = &mut self.steady;
-            let membership = Membership {
-                joined: steady.step,
-                next_block: steady.step + u64::from(steps_before_block),
+            let joined = self.steady.step;
+            let member = Member {
+                joined,
+                finish: joined + u64::from(sequence.output_tokens - sequence.generated),
+                next_block: joined + u64::from(steps_before_block),
             };
-            if steady.len == 0 {
-                (steady.first_finish, steady.first_block) = (u64::MAX, u64::MAX);
-            }
-            steady.len += 1;
-            steady.tokens += u64::from(sequence.length());
-            steady.last_emission = sequence.tokens.latest();
-            let sequence = &mut self.sequences[key];
-            sequence.membership = membership;
-            steady.first_finish = steady.first_finish.min(SteadyBatch::finish_of(sequence));
-            steady.first_block = steady.first_block.min(membership.next_block);
+            self.steady.join(member, sequence.length());
+            self.steady.last_emission = sequence.tokens.latest();
         }
     }
 
     /// Brings the members' own records up to date; there is no steady batch any more.
     pub(super) fn dissolve_steady(&mut self) {
-        for index in 0..self.steady.len {
-            self.leave_steady(self.running[index]);
+        let members = std::mem::take(&mut self.steady.members);
+        for (index, member) in members.iter().enumerate() {
+            self.leave_steady(self.running[index], member);
         }
-        self.steady.len = 0;
+        // The allocation is used again.
+        self.steady.members = members;
+        self.steady.members.clear();
         self.steady.tokens = 0;
         self.steady.scheduled = false;
     }
@@ -131,23 +142,23 @@ impl VllmEngine {
     /// Makes the members part of the step, taking the blocks that they begin, if that goes without
     /// anybody giving way. Returns how many there are.
     pub(super) fn schedule_steady(&mut self, budget: u64, pool: &PoolSetup) -> usize {
-        if self.steady.len as u64 > budget {
+        if self.steady.len() as u64 > budget {
             self.dissolve_steady();
         }
-        if self.steady.len > 0 && pool.rules.block_taken == BlockTaken::WhenScheduled {
+        if self.steady.len() > 0 && pool.rules.block_taken == BlockTaken::WhenScheduled {
             if self.blocks_begun_by_steady(1, pool) > self.blocks.available_blocks() {
                 self.dissolve_steady();
             } else {
                 self.begin_blocks(1, pool);
             }
         }
-        self.steady.scheduled = self.steady.len > 0;
-        self.steady.len
+        self.steady.scheduled = self.steady.len() > 0;
+        self.steady.len()
     }
 
     /// Dissolves the batch if its members cannot emit all at once.
     pub(super) fn prepare_steady_emission(&mut self, pool: &PoolSetup) {
-        if self.steady.len == 0 || pool.rules.block_taken == BlockTaken::WhenScheduled {
+        if self.steady.members.is_empty() || pool.rules.block_taken == BlockTaken::WhenScheduled {
             return;
         }
         let begun = self.blocks_begun_by_steady(1, pool);
@@ -165,13 +176,13 @@ impl VllmEngine {
 
     /// Emits a token for each member. Whoever has its last one leaves.
     pub(super) fn emit_steady(&mut self, at: SimTime, context: &mut PassContext<'_>) {
-        if self.steady.len == 0 {
+        if self.steady.members.is_empty() {
             return;
         }
         if context.pool.rules.block_taken == BlockTaken::WhenEmitted {
             self.begin_blocks(1, context.pool);
         }
-        let members = self.steady.len as u64;
+        let members = self.steady.len() as u64;
         context.recorder.gaps.add(at - self.steady.last_emission, members);
         context.progressed = true;
         self.steady.step += 1;
@@ -179,7 +190,7 @@ impl VllmEngine {
         self.steady.last_emission = at;
         self.steady.scheduled = false;
         if context.recorder.keeps_token_times() {
-            for &key in &self.running[..self.steady.len] {
+            for &key in &self.running[..self.steady.len()] {
                 context.recorder.keep_token_time(self.sequences[key].request, at);
             }
         }
@@ -195,11 +206,11 @@ impl VllmEngine {
         last_end: SimTime,
         context: &mut PassContext<'_>,
     ) {
-        if self.steady.len == 0 {
+        if self.steady.members.is_empty() {
             return;
         }
         self.begin_blocks(steps, context.pool);
-        let members = self.steady.len as u64;
+        let members = self.steady.len() as u64;
         context
             .recorder
             .gaps
@@ -211,19 +222,12 @@ impl VllmEngine {
 
     /// Blocks that the members begin in the next `steps` steps.
     pub(super) fn blocks_begun_by_steady(&self, steps: u32, pool: &PoolSetup) -> u64 {
-        if self.steady.len == 0 || self.steady.steps_before_block() >= steps {
+        if self.steady.members.is_empty() || self.steady.steps_before_block() >= steps {
             return 0;
         }
         let block_tokens = pool.config.block_size.tokens();
-        let begun = |&key: &SequenceKey| {
-            let before = self.steady.steps_before_block_of(&self.sequences[key]);
-            if steps > before {
-                u64::from((steps - 1 - before) / block_tokens + 1)
-            } else {
-                0
-            }
-        };
-        self.running[..self.steady.len].iter().map(begun).sum()
+        let begun = |member| u64::from(self.steady.blocks_begun(member, steps, block_tokens));
+        self.steady.members.iter().map(begun).sum()
     }
 
     /// Takes the blocks that the members begin in the next `steps` steps.
@@ -233,12 +237,16 @@ impl VllmEngine {
         }
         let block_tokens = pool.config.block_size.tokens();
         let mut first_block = u64::MAX;
-        for &key in &self.running[..self.steady.len] {
-            let sequence = &mut self.sequences[key];
-            let before = self.steady.steps_before_block_of(sequence);
-            if steps > before {
-                let more_blocks = (steps - 1 - before) / block_tokens;
-                let length = self.steady.length_of(sequence) + before + more_blocks * block_tokens;
+        for index in 0..self.steady.len() {
+            let member = self.steady.members[index];
+            let begun = self.steady.blocks_begun(&member, steps, block_tokens);
+            if begun > 0 {
+                let sequence = &mut self.sequences[self.running[index]];
+                // The length at the start of the last of these blocks.
+                let length = sequence.length()
+                    + self.steady.steps_of(&member)
+                    + self.steady.steps_before(member.next_block)
+                    + (begun - 1) * block_tokens;
                 let length = match pool.rules.block_taken {
                     BlockTaken::WhenScheduled => length,
                     BlockTaken::WhenEmitted => length + 1,
@@ -246,52 +254,55 @@ impl VllmEngine {
                 let path = pool.prompts.path(sequence.request);
                 let reached = self.blocks.extend(path, &mut sequence.hold, length, length);
                 debug_assert_eq!(reached, length, "there are enough blocks");
-                sequence.membership.next_block += u64::from(more_blocks + 1) * u64::from(block_tokens);
+                self.steady.members[index].next_block += u64::from(begun) * u64::from(block_tokens);
             }
-            first_block = first_block.min(sequence.membership.next_block);
+            first_block = first_block.min(self.steady.members[index].next_block);
         }
         self.steady.first_block = first_block;
     }
 
     /// Whoever has its last token leaves.
     pub(super) fn let_steady_finish(&mut self, context: &mut PassContext<'_>) {
-        if self.steady.len == 0 || self.steady.first_finish > self.steady.step {
+        if self.steady.members.is_empty() || self.steady.first_finish > self.steady.step {
             return;
         }
         let (mut first_finish, mut first_block) = (u64::MAX, u64::MAX);
         let mut kept = 0;
-        for index in 0..self.steady.len {
-            let key = self.running[index];
-            let sequence = &self.sequences[key];
-            if SteadyBatch::finish_of(sequence) > self.steady.step {
-                first_finish = first_finish.min(SteadyBatch::finish_of(sequence));
-                first_block = first_block.min(sequence.membership.next_block);
-                self.running[kept] = key;
+        for index in 0..self.steady.len() {
+            let member = self.steady.members[index];
+            if member.finish > self.steady.step {
+                first_finish = first_finish.min(member.finish);
+                first_block = first_block.min(member.next_block);
+                self.steady.members[kept] = member;
+                self.running[kept] = self.running[index];
                 kept += 1;
-                continue;
+            } else {
+                self.finish_member(self.running[index], &member, context);
             }
-            self.leave_steady(key);
-            let sequence = &self.sequences[key];
-            self.steady.tokens -= u64::from(sequence.length());
-            context.recorder.finished(sequence.request, &sequence.tokens);
-            context.signals.push(Signal::Completed(sequence.request));
-            self.blocks
-                .retire(context.pool.prompts.path(sequence.request), sequence.hold);
-            self.sequences.remove(key);
         }
-        self.running.drain(kept..self.steady.len);
-        self.steady.len = kept;
+        self.running.drain(kept..self.steady.len());
+        self.steady.members.truncate(kept);
         self.steady.first_finish = first_finish;
         self.steady.first_block = first_block;
     }
 
+    fn finish_member(&mut self, key: SequenceKey, member: &Member, context: &mut PassContext<'_>) {
+        self.leave_steady(key, member);
+        let sequence = &self.sequences[key];
+        self.steady.tokens -= u64::from(sequence.length());
+        context.recorder.finished(sequence.request, &sequence.tokens);
+        context.signals.push(Signal::Completed(sequence.request));
+        self.blocks
+            .retire(context.pool.prompts.path(sequence.request), sequence.hold);
+        self.sequences.remove(key);
+    }
+
     /// Brings the own record of one member up to date.
-    fn leave_steady(&mut self, key: SequenceKey) {
-        let steps = self.steady.steps_of(&self.sequences[key]);
+    fn leave_steady(&mut self, key: SequenceKey, member: &Member) {
+        let steps = self.steady.steps_of(member);
         let sequence = &mut self.sequences[key];
         sequence.generated += steps;
         sequence.tokens.catch_up(steps, self.steady.last_emission);
-        sequence.membership.joined = self.steady.step;
         sequence.computed = sequence.length() - 1;
         if self.steady.scheduled {
             sequence.computed += 1;

@@ -46,7 +46,8 @@ impl BlockTracking {
 pub(crate) struct ActiveBlocks {
     tracking: BlockTracking,
     prompts: Arc<PromptSegments>,
-    blocks: Vec<u64>,
+    /// Whole numbers, far from where `f64` has gaps.
+    blocks: Vec<f64>,
     /// Running requests that contain a segment.
     holders: SegmentRows,
 }
@@ -56,7 +57,7 @@ impl ActiveBlocks {
     pub(crate) fn new(tracking: BlockTracking, prompts: Arc<PromptSegments>, workers: usize) -> Self {
         Self {
             tracking,
-            blocks: vec![0; workers],
+            blocks: vec![0.0; workers],
             holders: SegmentRows::new(prompts.segment_count(), workers),
             prompts,
         }
@@ -86,7 +87,7 @@ impl ActiveBlocks {
                 *holders += 1;
             }
         }
-        self.blocks[worker.index()] += u64::from(new_blocks);
+        self.blocks[worker.index()] += f64::from(new_blocks);
     }
 
     /// A request that was [added](Self::add) ends.
@@ -100,14 +101,14 @@ impl ActiveBlocks {
                 }
             }
         }
-        self.blocks[worker.index()] -= u64::from(freed_blocks);
+        self.blocks[worker.index()] -= f64::from(freed_blocks);
     }
 
     /// Writes how many blocks would be active on each worker if a request were added to it.
-    pub(crate) fn projected(&self, footprint: Footprint<'_>, projected: &mut [u64]) {
-        let segment_blocks = |segment: SegmentId| u64::from(self.prompts.segment_blocks(segment));
-        let shared_blocks: u64 = footprint.shared.iter().map(|&segment| segment_blocks(segment)).sum();
-        let request_blocks = shared_blocks + u64::from(footprint.own_blocks);
+    pub(crate) fn projected(&self, footprint: Footprint<'_>, projected: &mut [f64]) {
+        let segment_blocks = |segment: SegmentId| f64::from(self.prompts.segment_blocks(segment));
+        let shared_blocks: f64 = footprint.shared.iter().map(|&segment| segment_blocks(segment)).sum();
+        let request_blocks = shared_blocks + f64::from(footprint.own_blocks);
         for (projected, &active) in projected.iter_mut().zip(&self.blocks) {
             *projected = active + request_blocks;
         }
@@ -118,7 +119,7 @@ impl ActiveBlocks {
             };
             let counted_already = segment_blocks(segment);
             for (projected, &holders) in projected.iter_mut().zip(holders) {
-                *projected -= if holders > 0 { counted_already } else { 0 };
+                *projected -= if holders > 0 { counted_already } else { 0.0 };
             }
         }
     }

@@ -26,7 +26,8 @@ impl Booking {
 /// The charges of all running requests, and the prefill tokens they add up to on each worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Bookings {
-    prefill_tokens: Vec<u64>,
+    /// Whole numbers, far from where `f64` has gaps.
+    prefill_tokens: Vec<f64>,
     /// Where in `charges` a request's charge is, while it runs.
     slots: Vec<Option<u32>>,
     /// Charges of running requests, and buffers of past ones for requests to come.
@@ -38,7 +39,7 @@ impl Bookings {
     /// No running requests on `workers` workers.
     pub(crate) fn new(workers: usize) -> Self {
         Self {
-            prefill_tokens: vec![0; workers],
+            prefill_tokens: vec![0.0; workers],
             slots: Vec::new(),
             charges: Vec::new(),
             free_slots: Vec::new(),
@@ -46,7 +47,7 @@ impl Bookings {
     }
 
     /// Prefill tokens booked on each worker.
-    pub(crate) fn prefill_tokens(&self) -> &[u64] {
+    pub(crate) fn prefill_tokens(&self) -> &[f64] {
         &self.prefill_tokens
     }
 
@@ -78,14 +79,14 @@ impl Bookings {
             self.slots.resize(request.index() + 1, None);
         }
         self.slots[request.index()] = Some(slot);
-        self.prefill_tokens[worker.index()] += u64::from(prefill_tokens);
+        self.prefill_tokens[worker.index()] += f64::from(prefill_tokens);
     }
 
     /// The prompt of `request` is computed: takes its prefill tokens off `worker`.
     pub(crate) fn prefill_done(&mut self, worker: WorkerId, request: RequestId) {
         if let Some(slot) = self.slot(worker, request) {
             let done = std::mem::take(&mut self.charges[slot as usize].prefill_tokens);
-            self.prefill_tokens[worker.index()] -= u64::from(done);
+            self.prefill_tokens[worker.index()] -= f64::from(done);
         }
     }
 

@@ -38,9 +38,7 @@ impl Choice {
         } else {
             0
         };
-        let mut cheapest = (0..).zip(costs).filter(|&(_, &cost)| cost <= lowest);
-        let chosen = cheapest.nth(passed_over);
-        WorkerId::new(chosen.map_or(0, |(worker, _)| worker))
+        WorkerId::new(place_of(costs, lowest, passed_over).unwrap_or(0))
     }
 
     /// Each worker with its softmax probability.
@@ -72,17 +70,36 @@ pub(crate) fn stream(seed: u64, role: WorkerRole) -> ChaCha12Rng {
 
 /// The lowest cost and how many workers have exactly that; nobody if no cost is a number.
 fn lowest(costs: &[f64]) -> (f64, usize) {
-    let mut lowest = f64::INFINITY;
-    let mut workers = 0;
-    for &cost in costs {
-        if cost < lowest {
-            lowest = cost;
-            workers = 1;
-        } else if cost <= lowest {
-            workers += 1;
+    // Several minima side by side, so that a processor can compare several costs at once.
+    const SIDES: usize = 8;
+    let mut lowest = [f64::INFINITY; SIDES];
+    let (chunks, rest) = costs.as_chunks::<SIDES>();
+    for chunk in chunks {
+        for (lowest, &cost) in lowest.iter_mut().zip(chunk) {
+            *lowest = if cost < *lowest { cost } else { *lowest };
         }
     }
-    (lowest, workers)
+    let lowest = lowest.iter().chain(rest).copied().fold(f64::INFINITY, f64::min);
+    (lowest, workers_at(costs, lowest))
+}
+
+/// Index of the first cost that is `lowest`, after `passed_over` others.
+fn place_of(costs: &[f64], lowest: f64, mut passed_over: usize) -> Option<u32> {
+    const CHUNK: usize = 32;
+    for (first, chunk) in (0..).step_by(CHUNK).zip(costs.chunks(CHUNK)) {
+        let found = workers_at(chunk, lowest);
+        if passed_over < found {
+            let mut cheapest = (first..).zip(chunk).filter(|&(_, &cost)| cost <= lowest);
+            return cheapest.nth(passed_over).map(|(worker, _)| worker);
+        }
+        passed_over -= found;
+    }
+    None
+}
+
+/// How many costs are `lowest`, of which none is below that.
+fn workers_at(costs: &[f64], lowest: f64) -> usize {
+    costs.iter().filter(|&&cost| cost <= lowest).count()
 }
 
 /// Writes probabilities that fall exponentially with the position of a cost between the `lowest` and the `highest`.

@@ -7,7 +7,7 @@ use dynosim_spec::{BlockSize, RequestId, RouterSettings, SegmentId, SimTime, Wor
 use crate::active_blocks::{ActiveBlocks, BlockTracking, Footprint};
 use crate::bookings::Bookings;
 use crate::choice::{Choice, stream};
-use crate::cost::CostFunction;
+use crate::cost::{CostFunction, Loads};
 use crate::pool::Pool;
 use crate::prefix_index::PrefixIndex;
 use crate::queue::{Queue, Waiting};
@@ -44,7 +44,7 @@ pub struct KvOverlap {
 
     // Of the request being routed, per worker.
     overlaps: Vec<u32>,
-    projected_blocks: Vec<u64>,
+    projected_blocks: Vec<f64>,
     costs: Vec<f64>,
 }
 
@@ -72,7 +72,7 @@ impl KvOverlap {
             choice: Choice::new(settings.router_temperature, stream(seed, pool.role)),
 
             overlaps: vec![0; workers],
-            projected_blocks: vec![0; workers],
+            projected_blocks: vec![0.0; workers],
             costs: vec![0.0; workers],
         }
     }
@@ -82,7 +82,7 @@ impl KvOverlap {
             self.bookings
                 .prefill_tokens()
                 .iter()
-                .all(|&tokens| tokens as f64 > limit)
+                .all(|&tokens| tokens > limit)
         })
     }
 
@@ -104,12 +104,13 @@ impl KvOverlap {
     /// Computes what the request would cost on each worker.
     fn weigh(&mut self, input_tokens: u32, footprint: Footprint<'_>) {
         self.active_blocks.projected(footprint, &mut self.projected_blocks);
-        let loads = self.bookings.prefill_tokens().iter().zip(&self.projected_blocks);
-        for ((cost, &overlap), (&booked_tokens, &blocks)) in self.costs.iter_mut().zip(&self.overlaps).zip(loads) {
-            *cost = self
-                .cost_function
-                .cost(booked_tokens + u64::from(input_tokens), overlap, blocks);
-        }
+        let loads = Loads {
+            booked_tokens: self.bookings.prefill_tokens(),
+            input_tokens,
+            overlap_blocks: &self.overlaps,
+            active_blocks: &self.projected_blocks,
+        };
+        self.cost_function.costs(loads, &mut self.costs);
     }
 
     /// Prompt tokens that `worker` has to compute for a request; 0 if they are not tracked.

@@ -8,8 +8,10 @@ use dynosim_spec::{Admission, RequestId, SimTime, Workload};
 /// Requests that have not entered yet, in the order (ready time, session, turn).
 #[derive(Debug)]
 pub(crate) struct Arrivals {
-    /// First turns, ascending by ready time; in a closed loop all are ready at the start.
-    first_turns: Vec<(SimTime, RequestId)>,
+    /// First turns, ascending by ready time.
+    first_turns: Vec<RequestId>,
+    /// Their ready times; none in a closed loop, where all are ready at the start.
+    ready_times: Vec<SimTime>,
     next_first: usize,
     /// Later turns whose predecessor has completed. Ids are in session order, so they break ties as sessions do.
     follow_ups: BinaryHeap<Reverse<(SimTime, RequestId)>>,
@@ -24,18 +26,21 @@ impl Arrivals {
             Admission::OpenLoop => None,
             Admission::ClosedLoop { concurrency } => Some(concurrency),
         };
-        let mut first_turns: Vec<_> = (0..)
+        let mut first_turns: Vec<RequestId> = (0..)
             .map(RequestId::new)
             .zip(workload.requests())
             .filter(|&(id, request)| request.turn == 0 && accepted(id))
-            .map(|(id, request)| match concurrency {
-                None => (SimTime::ZERO + request.delay, id),
-                Some(_) => (SimTime::ZERO, id),
-            })
+            .map(|(id, _)| id)
             .collect();
-        first_turns.sort_unstable();
+        let mut ready_times = Vec::new();
+        if concurrency.is_none() {
+            let ready = |&id: &RequestId| SimTime::ZERO + workload.request(id).delay;
+            first_turns.sort_by_key(ready);
+            ready_times = first_turns.iter().map(ready).collect();
+        }
         Self {
             first_turns,
+            ready_times,
             next_first: 0,
             follow_ups: BinaryHeap::new(),
             concurrency,
@@ -57,7 +62,7 @@ impl Arrivals {
     /// ready, or `now` in a closed loop.
     pub(crate) fn pop(&mut self, now: SimTime) -> Option<(RequestId, SimTime)> {
         let (ready, id) = self.peek().filter(|&(ready, _)| ready <= now && self.has_slot())?;
-        if self.first_turns.get(self.next_first) == Some(&(ready, id)) {
+        if self.first_turns.get(self.next_first) == Some(&id) {
             self.next_first += 1;
         } else {
             self.follow_ups.pop();
@@ -86,7 +91,10 @@ impl Arrivals {
     }
 
     fn peek(&self) -> Option<(SimTime, RequestId)> {
-        let first_turn = self.first_turns.get(self.next_first).copied();
+        let first_turn = self.first_turns.get(self.next_first).map(|&id| {
+            let ready = self.ready_times.get(self.next_first);
+            (ready.copied().unwrap_or(SimTime::ZERO), id)
+        });
         let follow_up = self.follow_ups.peek().map(|&Reverse(entry)| entry);
         match (first_turn, follow_up) {
             (Some(first_turn), Some(follow_up)) => Some(first_turn.min(follow_up)),

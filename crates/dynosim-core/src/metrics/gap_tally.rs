@@ -346,9 +346,9 @@ mod tests {
         let all = gaps
             .iter()
             .flat_map(|&(nanos, times)| (0..times).map(move |_| nanos as f64 / 1e6));
-        assert!(close(gap, Distribution::of(all.clone().collect())));
-        let rates = all.filter(|&ms| ms > 0.0).map(|ms| 1000.0 / ms).collect();
-        assert!(close(rate, Distribution::of(rates)));
+        let mut rates: Vec<f64> = all.clone().filter(|&ms| ms > 0.0).map(|ms| 1000.0 / ms).collect();
+        assert!(close(gap, Distribution::of(&mut all.collect::<Vec<f64>>())));
+        assert!(close(rate, Distribution::of(&mut rates)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The metrics of a finished run.
 
-use dynosim_spec::{RequestId, SimTime, Workload};
+use dynosim_spec::{SimTime, Workload};
 use indexmap::IndexMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -69,35 +69,28 @@ impl Report {
         rejections: Vec<Rejection>,
         warnings: Vec<String>,
     ) -> Self {
-        let served: Vec<(RequestId, &RequestRecord)> = (0..)
-            .map(RequestId::new)
-            .zip(&recorder.requests)
+        let served = || recorder.requests.iter().filter(|record| record.counts());
+        let lengths = workload.requests().iter().zip(&recorder.requests);
+        let input_tokens: u64 = lengths
             .filter(|(_, record)| record.counts())
-            .collect();
-        let input_tokens: u64 = served
-            .iter()
-            .map(|&(id, _)| u64::from(workload.request(id).input_tokens))
+            .map(|(request, _)| u64::from(request.input_tokens))
             .sum();
-        let reused_tokens: u64 = served.iter().map(|(_, record)| u64::from(record.reused_tokens)).sum();
-        let latency = |least_tokens: u32, ms: &dyn Fn(&RequestRecord) -> f64| {
-            let records = served.iter().map(|&(_, record)| record);
-            Distribution::of(
-                records
-                    .filter(|record| record.output_tokens >= least_tokens)
-                    .map(ms)
-                    .collect(),
-            )
+        let reused_tokens: u64 = served().map(|record| u64::from(record.reused_tokens)).sum();
+        let mut values = Vec::new();
+        let mut latency = |least_tokens: u32, ms: &dyn Fn(&RequestRecord) -> f64| {
+            values.clear();
+            values.extend(served().filter(|record| record.output_tokens >= least_tokens).map(ms));
+            Distribution::of(&mut values)
         };
         let since_arrival = |record: &RequestRecord, at: SimTime| (at - record.arrival.unwrap_or_default()).as_ms();
         let (itl, output_token_throughput_per_user) = recorder.gaps.distributions(gaps_in_runs);
         Self {
             num_requests: workload.requests().len() as u64,
-            completed_requests: served.len() as u64,
+            completed_requests: served().count() as u64,
             total_input_tokens: input_tokens,
-            total_output_tokens: served.iter().map(|(_, record)| u64::from(record.output_tokens)).sum(),
-            duration_ms: served
-                .iter()
-                .map(|(_, record)| record.last_token)
+            total_output_tokens: served().map(|record| u64::from(record.output_tokens)).sum(),
+            duration_ms: served()
+                .map(|record| record.last_token)
                 .max()
                 .unwrap_or_default()
                 .as_ms(),

@@ -8,14 +8,15 @@
 //! Tails of requests that have left are *orphans*: nobody asks for them again, so they are no runs; all that
 //! matters is how many blocks of them there are between two runs.
 //!
-//! Runs lie in memory in the order of release. One that is asked for again stays as an empty one until it is
-//! the oldest or until the list is [tidied](IdleList::tidy), so that its neighbours need not be touched.
+//! Runs lie in memory in the order of release. One whose blocks are asked for again is not even looked at: its
+//! stretch no longer leads to it, by which the list knows when it is the oldest or when it is
+//! [tidied](IdleList::tidy).
 
 use std::collections::VecDeque;
 
 use super::prefix_cache::StretchId;
 
-/// A run of idle blocks `from..to` of one stretch, empty if they are asked for again.
+/// A run of idle blocks `from..to` of one stretch, if that leads to it.
 #[derive(Debug, Clone, Copy)]
 struct IdleRun {
     stretch: StretchId,
@@ -38,8 +39,16 @@ impl RunId {
 /// Numbers above this call for tidying, which begins again at 0.
 const LAST_NUMBER: u32 = if cfg!(test) { 16 } else { u32::MAX / 2 };
 
-/// So many empty runs are let be.
-const FEW_EMPTY: usize = if cfg!(test) { 1 } else { 32 };
+/// So many runs are not worth tidying.
+const FEW_RUNS: usize = if cfg!(test) { 1 } else { 32 };
+
+/// The stretches whose runs a list holds: each leads to its shallowest idle run.
+pub(super) trait Stretches {
+    /// [`RunId::NONE`] if nothing of it is idle.
+    fn shallowest_idle(&self, stretch: StretchId) -> RunId;
+
+    fn set_shallowest_idle(&mut self, stretch: StretchId, run: RunId);
+}
 
 /// All idle runs of one cache.
 #[derive(Debug)]
@@ -47,7 +56,8 @@ pub(super) struct IdleList {
     runs: VecDeque<IdleRun>,
     /// Number of the oldest run.
     oldest: u32,
-    empty_runs: usize,
+    /// Number of runs at which it is time to tidy.
+    untidy_at: usize,
     /// Blocks of orphans that were released after the newest run.
     newest_orphans: u32,
     blocks: u64,
@@ -58,7 +68,7 @@ impl IdleList {
         Self {
             runs: VecDeque::new(),
             oldest: 0,
-            empty_runs: 0,
+            untidy_at: FEW_RUNS,
             newest_orphans: 0,
             blocks: 0,
         }
@@ -89,6 +99,12 @@ impl IdleList {
         self.blocks += u64::from(blocks);
     }
 
+    /// Takes all blocks of a stretch out of the list, of which there are `blocks`; the stretch leads to no run
+    /// any more.
+    pub(super) fn reactivate_all(&mut self, blocks: u32) {
+        self.blocks -= u64::from(blocks);
+    }
+
     /// Takes the blocks above depth `to` out of the list, beginning with the shallowest run
     /// `first` of a stretch. Returns the stretch's new shallowest run.
     pub(super) fn reactivate(&mut self, first: RunId, to: u32) -> RunId {
@@ -101,52 +117,51 @@ impl IdleList {
             if run.from < run.to {
                 return shallowest;
             }
-            self.empty_runs += 1;
             shallowest = run.deeper;
         }
         RunId::NONE
     }
 
-    /// Makes orphans of the runs of a stretch, of which `shallowest` is the shallowest.
+    /// Makes orphans of the runs of a stretch, of which `shallowest` is the shallowest. The stretch leads to
+    /// no run any more.
     pub(super) fn orphan(&mut self, shallowest: RunId) {
         let mut next = shallowest;
         while let Some(index) = self.index(next) {
-            let run = &mut self.runs[index];
-            let blocks = run.to - run.from;
-            (run.from, next) = (run.to, run.deeper);
-            self.empty_runs += 1;
+            let run = self.runs[index];
             match self.runs.get_mut(index + 1) {
-                Some(newer) => newer.orphans_before += blocks,
-                None => self.newest_orphans += blocks,
+                Some(newer) => newer.orphans_before += run.to - run.from,
+                None => self.newest_orphans += run.to - run.from,
             }
+            next = run.deeper;
         }
     }
 
     /// Takes up to `blocks` of the blocks that were released first; `None` if there are none at all.
-    pub(super) fn evict(&mut self, blocks: u64) -> Option<Evicted> {
+    pub(super) fn evict(&mut self, blocks: u64, stretches: &mut impl Stretches) -> Option<Evicted> {
         let most = u32::try_from(blocks).unwrap_or(u32::MAX);
-        while let Some(run) = self.runs.front_mut() {
+        while let Some(&run) = self.runs.front() {
             if run.orphans_before > 0 {
                 let taken = most.min(run.orphans_before);
-                run.orphans_before -= taken;
+                self.runs[0].orphans_before -= taken;
                 return Some(self.evicted(taken, None));
             }
-            let taken = most.min(run.to - run.from);
-            run.to -= taken;
-            let evicted = EvictedRun {
-                stretch: run.stretch,
-                id: RunId(self.oldest),
-                depth: run.to,
-                is_gone: run.from == run.to,
-            };
-            if evicted.is_gone {
+            let id = RunId(self.oldest);
+            let shallowest = stretches.shallowest_idle(run.stretch);
+            let is_idle = self.leads_to(id, shallowest);
+            let taken = if is_idle { most.min(run.to - run.from) } else { 0 };
+            let depth = run.to - taken;
+            if is_idle && run.from < depth {
+                self.runs[0].to = depth;
+            } else {
                 self.runs.pop_front();
                 self.oldest += 1;
+                if shallowest == id {
+                    stretches.set_shallowest_idle(run.stretch, RunId::NONE);
+                }
             }
-            if taken > 0 {
-                return Some(self.evicted(taken, Some(evicted)));
+            if is_idle {
+                return Some(self.evicted(taken, Some((run.stretch, depth))));
             }
-            self.empty_runs -= 1;
         }
         let taken = most.min(self.newest_orphans);
         self.newest_orphans -= taken;
@@ -155,23 +170,28 @@ impl IdleList {
 
     /// Whether it is time to [`tidy`](Self::tidy).
     pub(super) fn is_untidy(&self) -> bool {
-        self.empty_runs > FEW_EMPTY + self.runs.len() / 2 || self.oldest + self.len() > LAST_NUMBER
+        self.runs.len() >= self.untidy_at || self.oldest + self.len() > LAST_NUMBER
     }
 
-    /// Forgets empty runs. Calls `renumbered` with the stretch, the old and the new number of each other run.
-    pub(super) fn tidy(&mut self, mut renumbered: impl FnMut(StretchId, RunId, RunId)) {
+    /// Forgets runs to which no stretch leads, and numbers the others anew.
+    pub(super) fn tidy(&mut self, stretches: &mut impl Stretches) {
+        let is_idle: Vec<bool> = (self.oldest..)
+            .map(RunId)
+            .zip(&self.runs)
+            .map(|(id, run)| self.leads_to(id, stretches.shallowest_idle(run.stretch)))
+            .collect();
         let mut numbers = Vec::with_capacity(self.runs.len());
-        let mut kept = VecDeque::with_capacity(self.runs.len() - self.empty_runs);
+        let mut kept = VecDeque::with_capacity(2 * is_idle.iter().filter(|&&is_idle| is_idle).count() + FEW_RUNS);
         let (mut next, mut orphans) = (0, 0);
-        for (old, run) in (self.oldest..).map(RunId).zip(&self.runs) {
+        for ((old, run), is_idle) in (self.oldest..).map(RunId).zip(&self.runs).zip(is_idle) {
             orphans += run.orphans_before;
-            if run.from == run.to {
-                numbers.push(RunId::NONE);
+            numbers.push(RunId(next));
+            if !is_idle {
                 continue;
             }
-            let new = RunId(next);
-            numbers.push(new);
-            renumbered(run.stretch, old, new);
+            if stretches.shallowest_idle(run.stretch) == old {
+                stretches.set_shallowest_idle(run.stretch, RunId(next));
+            }
             next += 1;
             kept.push_back(IdleRun {
                 deeper: self.index(run.deeper).map_or(RunId::NONE, |index| numbers[index]),
@@ -180,9 +200,19 @@ impl IdleList {
             });
         }
         self.newest_orphans += orphans;
+        self.untidy_at = 2 * kept.len() + FEW_RUNS;
         self.runs = kept;
         self.oldest = 0;
-        self.empty_runs = 0;
+    }
+
+    /// Whether the way from the shallowest run of a stretch to ever deeper ones comes by this one.
+    fn leads_to(&self, id: RunId, shallowest: RunId) -> bool {
+        let mut at = shallowest;
+        // Deeper runs are older and have lower numbers.
+        while at != RunId::NONE && at.0 > id.0 {
+            at = self.index(at).map_or(RunId::NONE, |index| self.runs[index].deeper);
+        }
+        at == id
     }
 
     fn len(&self) -> u32 {
@@ -195,11 +225,11 @@ impl IdleList {
         (index < self.runs.len()).then_some(index)
     }
 
-    fn evicted(&mut self, blocks: u32, run: Option<EvictedRun>) -> Evicted {
+    fn evicted(&mut self, blocks: u32, left: Option<(StretchId, u32)>) -> Evicted {
         self.blocks -= u64::from(blocks);
         Evicted {
             blocks: u64::from(blocks),
-            run,
+            left,
         }
     }
 }
@@ -208,17 +238,6 @@ impl IdleList {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Evicted {
     pub(super) blocks: u64,
-    /// Where from; `None` if it took orphans.
-    pub(super) run: Option<EvictedRun>,
-}
-
-/// The run from which blocks were evicted.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct EvictedRun {
-    pub(super) stretch: StretchId,
-    pub(super) id: RunId,
-    /// Blocks of the stretch that are left.
-    pub(super) depth: u32,
-    /// Whether nothing of the run is left.
-    pub(super) is_gone: bool,
+    /// From which stretch, and how many blocks of it are left; `None` if it took orphans.
+    pub(super) left: Option<(StretchId, u32)>,
 }

@@ -5,7 +5,7 @@
 
 use dynosim_spec::{PromptSegments, SegmentId};
 
-use super::idle_list::{IdleList, RunId};
+use super::idle_list::{IdleList, RunId, Stretches};
 
 /// Full blocks that one request holds, from its first block on.
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +98,16 @@ impl Stretch {
         } else {
             self.partly_held
         }
+    }
+}
+
+impl Stretches for Vec<Stretch> {
+    fn shallowest_idle(&self, stretch: StretchId) -> RunId {
+        self[stretch.index()].shallowest_idle
+    }
+
+    fn set_shallowest_idle(&mut self, stretch: StretchId, run: RunId) {
+        self[stretch.index()].shallowest_idle = run;
     }
 }
 
@@ -252,7 +262,8 @@ impl PrefixCache {
     pub(crate) fn retire(&mut self, path: &[SegmentId], mut hold: PrefixHold) {
         let shared_blocks = self.shared_blocks(path);
         if let Some(tail) = hold.tail() {
-            self.idle.orphan(self.stretches[tail.index()].shallowest_idle);
+            let shallowest = &mut self.stretches[tail.index()].shallowest_idle;
+            self.idle.orphan(std::mem::replace(shallowest, RunId::NONE));
             let held = hold.blocks.saturating_sub(shared_blocks);
             if self.keep_released {
                 self.idle.push_orphans(held);
@@ -268,15 +279,14 @@ impl PrefixCache {
     pub(crate) fn evict(&mut self, blocks: u64) -> u64 {
         let mut left = blocks;
         while left > 0 {
-            let Some(evicted) = self.idle.evict(left) else { break };
+            let Some(evicted) = self.idle.evict(left, &mut self.stretches) else {
+                break;
+            };
             left -= evicted.blocks;
-            let Some(run) = evicted.run else { continue };
-            let stretch = &mut self.stretches[run.stretch.index()];
-            stretch.resident = run.depth;
-            if run.is_gone && stretch.shallowest_idle == run.id {
-                stretch.shallowest_idle = RunId::NONE;
+            if let Some((stretch, depth)) = evicted.left {
+                self.stretches[stretch.index()].resident = depth;
+                self.changed(stretch);
             }
-            self.changed(run.stretch);
         }
         let evicted = blocks - left;
         self.resident -= evicted;
@@ -350,8 +360,13 @@ impl PrefixCache {
         self.replace_holder(id, from, to);
         let stretch = &mut self.stretches[id.index()];
         if to > held {
-            growth.reactivated += to.min(resident) - held.min(resident);
-            stretch.shallowest_idle = self.idle.reactivate(stretch.shallowest_idle, to);
+            growth.reactivated += to.min(resident) - held;
+            stretch.shallowest_idle = if to < resident {
+                self.idle.reactivate(stretch.shallowest_idle, to)
+            } else {
+                self.idle.reactivate_all(resident - held);
+                RunId::NONE
+            };
         }
         if to > resident {
             growth.fresh += to - resident;
@@ -370,24 +385,14 @@ impl PrefixCache {
         if still_held < held {
             if self.keep_released {
                 stretch.shallowest_idle = self.idle.push(id, still_held, held, stretch.shallowest_idle);
-                self.tidy_idle_list();
+                if self.idle.is_untidy() {
+                    self.idle.tidy(&mut self.stretches);
+                }
             } else {
                 self.resident -= u64::from(stretch.resident - still_held);
                 stretch.resident = still_held;
             }
         }
-    }
-
-    fn tidy_idle_list(&mut self) {
-        if !self.idle.is_untidy() {
-            return;
-        }
-        self.idle.tidy(|stretch, old, new| {
-            let shallowest = &mut self.stretches[stretch.index()].shallowest_idle;
-            if *shallowest == old {
-                *shallowest = new;
-            }
-        });
     }
 
     fn changed(&mut self, id: StretchId) {

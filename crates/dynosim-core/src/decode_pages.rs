@@ -11,7 +11,6 @@ use dynosim_timing::{Price, StepShape};
 use crate::engine::PoolSetup;
 use crate::error::SimError;
 use crate::metrics::CountedGaps;
-use crate::prices::StepTime;
 
 /// Contexts per page.
 const PAGE: usize = 32;
@@ -35,8 +34,9 @@ type Row = Vec<Option<Box<Page>>>;
 pub(crate) struct DecodePages {
     /// By batch size.
     rows: Vec<Row>,
-    /// Whether some context of some page takes no time at all.
+    /// Whether some context of some page takes no time at all, and whether some price rests on extrapolation.
     has_zero: bool,
+    has_extrapolated: bool,
 }
 
 /// A stretch of contexts within one page.
@@ -67,6 +67,7 @@ impl DecodePages {
             if row[number].is_none() {
                 let page = Page::fill(pool, seqs, number)?;
                 self.has_zero |= page.total.windows(2).any(|ends| ends[0] == ends[1]);
+                self.has_extrapolated |= page.extrapolated.is_some();
                 row[number] = Some(page);
             }
         }
@@ -90,16 +91,24 @@ impl DecodePages {
     }
 
     /// Time of `steps` steps from this mean context on.
-    pub(crate) fn time(&self, seqs: u32, context: u64, steps: u32) -> StepTime {
-        let mut time = StepTime::default();
-        for slice in slices(context, steps) {
-            let page = self.page(seqs, &slice);
-            time.total += SimDuration::from_nanos(page.total[slice.to] - page.total[slice.from]);
-            if let Some(extrapolated) = &page.extrapolated {
-                time.extrapolated += SimDuration::from_nanos(extrapolated[slice.to] - extrapolated[slice.from]);
-            }
+    pub(crate) fn time(&self, seqs: u32, context: u64, steps: u32) -> SimDuration {
+        let in_slice = |slice: Slice| {
+            let total = &self.page(seqs, &slice).total;
+            SimDuration::from_nanos(total[slice.to] - total[slice.from])
+        };
+        slices(context, steps).map(in_slice).sum()
+    }
+
+    /// How much of that rests on extrapolation.
+    pub(crate) fn extrapolated_time(&self, seqs: u32, context: u64, steps: u32) -> SimDuration {
+        if !self.has_extrapolated {
+            return SimDuration::ZERO;
         }
-        time
+        let in_slice = |slice: Slice| {
+            let sums = self.page(seqs, &slice).extrapolated.as_ref()?;
+            Some(SimDuration::from_nanos(sums[slice.to] - sums[slice.from]))
+        };
+        slices(context, steps).filter_map(in_slice).sum()
     }
 
     /// The fewest steps, of `steps` at most, that take at least `span`.

@@ -9,14 +9,17 @@ use crate::prices::StepTime;
 /// Steps, all of which take time, in which every sequence of a batch emits one token and nothing else happens.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DecodeRun {
-    pub(crate) start: SimTime,
-    pub(crate) steps: u32,
+    steps: u32,
+    start: SimTime,
+    /// When its last step starts, and when that ends.
+    last_step_start: SimTime,
+    end: SimTime,
     pub(crate) seqs: u32,
     /// Mean context of the first step, rounded down.
     pub(crate) context: u64,
     pub(crate) pricing: RunPricing,
     /// Once steps of the run have been settled: when the last of them started. It ends at `start`.
-    pub(crate) settled_step_start: Option<SimTime>,
+    settled_step_start: Option<SimTime>,
 }
 
 /// Where the times of a run's steps come from.
@@ -29,32 +32,76 @@ pub(crate) enum RunPricing {
 }
 
 impl DecodeRun {
+    /// A run of `steps` steps, at least 1, from `start` on.
+    pub(crate) fn new(
+        start: SimTime,
+        steps: u32,
+        (seqs, context): (u32, u64),
+        pricing: RunPricing,
+        pages: &DecodePages,
+    ) -> Self {
+        let run = Self {
+            steps: 0,
+            start,
+            last_step_start: start,
+            end: start,
+            seqs,
+            context,
+            pricing,
+            settled_step_start: None,
+        };
+        run.ending_after(steps, pages)
+    }
+
+    pub(crate) fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// When it ends.
+    pub(crate) fn end(&self) -> SimTime {
+        self.end
+    }
+
+    /// When its last step starts.
+    pub(crate) fn last_step_start(&self) -> SimTime {
+        self.last_step_start
+    }
+
     /// Time of the first `steps` steps.
     pub(crate) fn time(&self, steps: u32, pages: &DecodePages) -> StepTime {
-        match self.pricing {
-            RunPricing::ByContext => pages.time(self.seqs, self.context, steps),
-            RunPricing::Equal(step) => StepTime {
-                total: step.total * u64::from(steps),
-                extrapolated: step.extrapolated * u64::from(steps),
+        StepTime {
+            total: self.step_end(steps, pages) - self.start,
+            extrapolated: match self.pricing {
+                RunPricing::ByContext => pages.extrapolated_time(self.seqs, self.context, steps),
+                RunPricing::Equal(step) => step.extrapolated * u64::from(steps),
             },
         }
     }
 
     /// When the step with this number, from 1, ends; 0 gives the start of the run.
     pub(crate) fn step_end(&self, step: u32, pages: &DecodePages) -> SimTime {
-        self.start + self.time(step, pages).total
+        if step == self.steps {
+            return self.end;
+        }
+        let time = match self.pricing {
+            RunPricing::ByContext => pages.time(self.seqs, self.context, step),
+            RunPricing::Equal(one) => one.total * u64::from(step),
+        };
+        self.start + time
     }
 
-    /// When the run ends.
-    pub(crate) fn end(&self, pages: &DecodePages) -> SimTime {
-        self.step_end(self.steps, pages)
-    }
-
-    /// When its last step starts.
-    pub(crate) fn last_step_start(&self, pages: &DecodePages) -> SimTime {
-        match self.steps.checked_sub(1) {
+    /// The same run, ending after its first `steps` steps.
+    #[must_use]
+    pub(crate) fn ending_after(&self, steps: u32, pages: &DecodePages) -> Self {
+        let last_step_start = match steps.checked_sub(1) {
             Some(before_last) => self.step_end(before_last, pages),
             None => self.settled_step_start.unwrap_or(self.start),
+        };
+        Self {
+            steps,
+            last_step_start,
+            end: self.step_end(steps, pages),
+            ..*self
         }
     }
 
@@ -82,12 +129,15 @@ impl DecodeRun {
 
     /// What is left of the run after its first `steps` steps, of which there must be one.
     pub(crate) fn after(&self, steps: u32, pages: &DecodePages) -> Self {
-        Self {
-            start: self.step_end(steps, pages),
-            steps: self.steps - steps,
-            settled_step_start: Some(self.step_end(steps - 1, pages)),
+        let settled = self.ending_after(steps, pages);
+        let rest = Self {
+            steps: 0,
+            start: settled.end,
+            end: settled.end,
+            settled_step_start: Some(settled.last_step_start),
             context: self.context + u64::from(steps),
             ..*self
-        }
+        };
+        rest.ending_after(self.steps - steps, pages)
     }
 }

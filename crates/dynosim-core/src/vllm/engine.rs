@@ -76,8 +76,8 @@ impl VllmEngine {
 
     fn run_times(&self, run: &DecodeRun, context: &PassContext<'_>) -> PassTimes {
         PassTimes {
-            last_step_start: run.last_step_start(context.pages),
-            end: run.end(context.pages),
+            last_step_start: run.last_step_start(),
+            end: run.end(),
             first_eviction: self.first_eviction(run, context),
         }
     }
@@ -139,10 +139,13 @@ impl Engine for VllmEngine {
 
     fn cut_run(&mut self, now: SimTime, boundary: Boundary, pages: &DecodePages) -> Option<PassTimes> {
         let run = self.run.as_mut()?;
-        run.steps = run.steps_started(now, boundary, pages);
+        let steps = run.steps_started(now, boundary, pages);
+        if steps < run.steps() {
+            *run = run.ending_after(steps, pages);
+        }
         Some(PassTimes {
-            last_step_start: run.last_step_start(pages),
-            end: run.end(pages),
+            last_step_start: run.last_step_start(),
+            end: run.end(),
             // Cutting does not move it; whoever looks early finds nothing to do.
             first_eviction: None,
         })
@@ -165,7 +168,7 @@ impl Engine for VllmEngine {
 
     fn end_pass(&mut self, context: &mut PassContext<'_>) {
         if let Some(run) = self.run.take() {
-            self.advance(&run, run.steps, context);
+            self.advance(&run, run.steps(), context);
             self.join_steady(context);
         }
     }

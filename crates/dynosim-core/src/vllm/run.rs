@@ -86,15 +86,8 @@ impl VllmEngine {
             steps = context.pages.steps_with_time(batch.seqs, mean_context, steps);
             RunPricing::ByContext
         };
-        let run = DecodeRun {
-            start: context.now,
-            steps,
-            seqs: batch.seqs,
-            context: mean_context,
-            pricing,
-            settled_step_start: None,
-        };
-        Ok((steps >= 2).then_some(run))
+        let batch = (batch.seqs, mean_context);
+        Ok((steps >= 2).then(|| DecodeRun::new(context.now, steps, batch, pricing, context.pages)))
     }
 
     /// Lets the first `steps` steps of a run happen.
@@ -138,8 +131,8 @@ impl VllmEngine {
 
     /// When the first step of a run starts that must evict; `None` if none does.
     pub(super) fn first_eviction(&self, run: &DecodeRun, context: &PassContext<'_>) -> Option<SimTime> {
-        let steps = self.steps_within(self.blocks.free_blocks(), run.steps, context.pool);
-        (steps < run.steps).then(|| run.step_end(steps, context.pages))
+        let steps = self.steps_within(self.blocks.free_blocks(), run.steps(), context.pool);
+        (steps < run.steps()).then(|| run.step_end(steps, context.pages))
     }
 
     fn decode_batch(&self, pool: &PoolSetup) -> Option<DecodeBatch> {

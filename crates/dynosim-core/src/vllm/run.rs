@@ -16,7 +16,7 @@ use crate::rules::{AdmissionShortage, BlockTaken};
 
 /// The most steps computed at once: a long run would be priced to its end even if an arrival soon
 /// cuts it.
-const LONGEST_RUN: u32 = 256;
+const LONGEST_RUN: u32 = 1024;
 
 /// Whom the queue keeps waiting while the batch stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -87,6 +87,20 @@ impl SteadyBatch {
         }
     }
 
+    /// Index of the first member, from this one on, that has its last token.
+    fn finished_from(&self, index: usize) -> Option<usize> {
+        let finished = |member: &Member| member.finish <= self.step;
+        Some(index + self.members[index..].iter().position(finished)?)
+    }
+
+    /// Finds out who is the first to finish and to begin a block.
+    fn find_first(&mut self) {
+        let first = |(finish, block): (u64, u64), member: &Member| {
+            (finish.min(member.finish), block.min(member.next_block))
+        };
+        (self.first_finish, self.first_block) = self.members.iter().fold((u64::MAX, u64::MAX), first);
+    }
+
     /// Adds a member with this many tokens.
     fn join(&mut self, member: Member, tokens: u32) {
         if self.members.is_empty() {
@@ -266,24 +280,14 @@ impl VllmEngine {
         if self.steady.members.is_empty() || self.steady.first_finish > self.steady.step {
             return;
         }
-        let (mut first_finish, mut first_block) = (u64::MAX, u64::MAX);
-        let mut kept = 0;
-        for index in 0..self.steady.len() {
-            let member = self.steady.members[index];
-            if member.finish > self.steady.step {
-                first_finish = first_finish.min(member.finish);
-                first_block = first_block.min(member.next_block);
-                self.steady.members[kept] = member;
-                self.running[kept] = self.running[index];
-                kept += 1;
-            } else {
-                self.finish_member(self.running[index], &member, context);
-            }
+        let mut index = 0;
+        while let Some(next) = self.steady.finished_from(index) {
+            index = next;
+            let member = self.steady.members.remove(index);
+            let key = self.running.remove(index);
+            self.finish_member(key, &member, context);
         }
-        self.running.drain(kept..self.steady.len());
-        self.steady.members.truncate(kept);
-        self.steady.first_finish = first_finish;
-        self.steady.first_block = first_block;
+        self.steady.find_first();
     }
 
     fn finish_member(&mut self, key: SequenceKey, member: &Member, context: &mut PassContext<'_>) {

@@ -2,8 +2,11 @@
 //!
 //! Over an unchanged batch the mean context rises by exactly one per step, so a run of steps is a
 //! stretch of contexts. Pages hold running sums of the very integers that single steps would add:
-//! the length of a run is the difference of two of them, and a cut is a binary search. Pages also
+//! the length of a run is the difference of two of them, and a cut is a binary search. Only what runs
+//! ask for is priced: at any time a page is filled from one context to another. Pages also
 //! count how often each context was visited, which gives the gaps between tokens at the end.
+
+use std::ops::Range;
 
 use dynosim_spec::SimDuration;
 use dynosim_timing::{Price, StepShape};
@@ -11,14 +14,21 @@ use dynosim_timing::{Price, StepShape};
 use crate::engine::PoolSetup;
 use crate::error::SimError;
 use crate::metrics::CountedGaps;
+use crate::prices::StepTime;
 
 /// Contexts per page.
 const PAGE: usize = 32;
 
+/// Where running sums start, far from either end of the numbers.
+const ORIGIN: u64 = 1 << 63;
+
 /// Prices of 32 adjacent mean contexts at one batch size, nanoseconds.
 #[derive(Debug, Clone)]
 struct Page {
-    /// `total[i]` is the time of the first `i` contexts.
+    /// Contexts whose prices are known.
+    filled: Range<u8>,
+    /// Running sums over these, from an arbitrary start: `total[j] - total[i]` is the time of the contexts
+    /// from `i` to before `j`.
     total: [u64; PAGE + 1],
     /// The same of the part that rests on extrapolation; `None` if there is no such part.
     extrapolated: Option<Box<[u64; PAGE + 1]>>,
@@ -60,15 +70,15 @@ impl DecodePages {
             self.rows.resize_with(row_index + 1, Row::new);
         }
         let row = &mut self.rows[row_index];
-        for Slice { page: number, .. } in slices(context, steps) {
-            if row.len() <= number {
-                row.resize_with(number + 1, || None);
+        for slice in slices(context, steps) {
+            if row.len() <= slice.page {
+                row.resize_with(slice.page + 1, || None);
             }
-            if row[number].is_none() {
-                let page = Page::fill(pool, seqs, number)?;
-                self.has_zero |= page.total.windows(2).any(|ends| ends[0] == ends[1]);
+            let page = row[slice.page].get_or_insert_with(|| Box::new(Page::starting_at(slice.from)));
+            if page.lacks(&slice) {
+                page.fill(pool, seqs, &slice)?;
+                self.has_zero |= page.has_zero();
                 self.has_extrapolated |= page.extrapolated.is_some();
-                row[number] = Some(page);
             }
         }
         Ok(())
@@ -150,10 +160,12 @@ impl CountedGaps for DecodePages {
         for (seqs, row) in (0_u64..).zip(&self.rows) {
             for page in row.iter().flatten() {
                 let mut visits = 0_i64;
-                for (change, ends) in page.visits.iter().zip(page.total.windows(2)) {
-                    visits += i64::from(*change);
+                let filled = usize::from(page.filled.start)..usize::from(page.filled.end);
+                for at in filled {
+                    visits += i64::from(page.visits[at]);
                     if visits > 0 {
-                        found(SimDuration::from_nanos(ends[1] - ends[0]), visits.cast_unsigned() * seqs);
+                        let gap = page.total[at + 1] - page.total[at];
+                        found(SimDuration::from_nanos(gap), visits.cast_unsigned() * seqs);
                     }
                 }
             }
@@ -162,27 +174,72 @@ impl CountedGaps for DecodePages {
 }
 
 impl Page {
-    fn fill(pool: &PoolSetup, seqs: u32, number: usize) -> Result<Box<Self>, SimError> {
-        let mut page = Box::new(Self {
-            total: [0; PAGE + 1],
+    /// A page that is filled from this context on, and not beyond it yet.
+    #[expect(clippy::cast_possible_truncation, reason = "a page is short")]
+    fn starting_at(context: usize) -> Self {
+        Self {
+            filled: context as u8..context as u8,
+            total: [ORIGIN; PAGE + 1],
             extrapolated: None,
             visits: [0; PAGE + 1],
-        });
-        let first_context = (number * PAGE) as u64;
-        let mut prices = [Price::ZERO; PAGE];
-        pool.timing.decode_over_contexts(seqs, first_context, &mut prices);
-        let (mut total, mut extrapolated) = (0, 0);
-        for (at, price) in (1..).zip(prices) {
-            let context = first_context + at as u64 - 1;
-            let time = pool.decode_step_time(price, || StepShape::decode(seqs, context * u64::from(seqs)))?;
-            total += time.total.as_nanos();
-            page.total[at] = total;
-            extrapolated += time.extrapolated.as_nanos();
-            if extrapolated > 0 {
-                page.extrapolated.get_or_insert_with(|| Box::new([0; PAGE + 1]))[at] = extrapolated;
-            }
         }
-        Ok(page)
+    }
+
+    fn lacks(&self, slice: &Slice) -> bool {
+        slice.from < usize::from(self.filled.start) || slice.to > usize::from(self.filled.end)
+    }
+
+    fn has_zero(&self) -> bool {
+        let filled = usize::from(self.filled.start)..=usize::from(self.filled.end);
+        self.total[filled].windows(2).any(|ends| ends[0] == ends[1])
+    }
+
+    /// Fills the page over a slice, and over what lies between that and what is filled.
+    #[expect(clippy::cast_possible_truncation, reason = "a page is short")]
+    fn fill(&mut self, pool: &PoolSetup, seqs: u32, slice: &Slice) -> Result<(), SimError> {
+        let first_context = (slice.page * PAGE) as u64;
+        let mut prices = [Price::ZERO; PAGE];
+        let (from, to) = (usize::from(self.filled.start), usize::from(self.filled.end));
+        let time_of = |at: usize, price: Price| {
+            let context = first_context + at as u64;
+            pool.decode_step_time(price, || StepShape::decode(seqs, context * u64::from(seqs)))
+        };
+        if slice.to > to {
+            let prices = &mut prices[to..slice.to];
+            pool.timing.decode_over_contexts(seqs, first_context + to as u64, prices);
+            for (at, &mut price) in (to..).zip(prices) {
+                let time = time_of(at, price)?;
+                let total = self.total[at].checked_add(time.total.as_nanos());
+                self.total[at + 1] = total.ok_or(SimError::ClockExhausted)?;
+                if let Some(sums) = self.extrapolated_with(time) {
+                    sums[at + 1] = sums[at] + time.extrapolated.as_nanos();
+                }
+            }
+            self.filled.end = slice.to as u8;
+        }
+        if slice.from < from {
+            let prices = &mut prices[slice.from..from];
+            pool.timing
+                .decode_over_contexts(seqs, first_context + slice.from as u64, prices);
+            for (at, &mut price) in (slice.from..from).zip(prices).rev() {
+                let time = time_of(at, price)?;
+                let total = self.total[at + 1].checked_sub(time.total.as_nanos());
+                self.total[at] = total.ok_or(SimError::ClockExhausted)?;
+                if let Some(sums) = self.extrapolated_with(time) {
+                    sums[at] = sums[at + 1] - time.extrapolated.as_nanos();
+                }
+            }
+            self.filled.start = slice.from as u8;
+        }
+        Ok(())
+    }
+
+    /// The sums over extrapolated parts, if there has been any such part, this one included.
+    fn extrapolated_with(&mut self, time: StepTime) -> Option<&mut [u64; PAGE + 1]> {
+        if time.extrapolated > SimDuration::ZERO && self.extrapolated.is_none() {
+            self.extrapolated = Some(Box::new([ORIGIN; PAGE + 1]));
+        }
+        self.extrapolated.as_deref_mut()
     }
 }
 

@@ -6,6 +6,7 @@ use dynosim_spec::{PreemptionMode, RequestId, SegmentId, SimDuration, SimTime};
 use dynosim_timing::StepShape;
 
 use super::emission::Source;
+use super::run::Reach;
 use super::sequence::{Sequence, SequenceKey, SequenceSlab};
 use super::steady::SteadyBatch;
 use crate::decode_pages::DecodePages;
@@ -28,6 +29,7 @@ pub(crate) struct VllmEngine {
     pub(super) step: u64,
     pub(super) scratch: Vec<(SequenceKey, Source)>,
     pub(super) steady: SteadyBatch,
+    pub(super) reach: Reach,
     /// Steps computed at once that have not happened yet.
     run: Option<DecodeRun>,
 }
@@ -51,6 +53,7 @@ impl VllmEngine {
             step: 0,
             scratch: Vec::new(),
             steady: SteadyBatch::default(),
+            reach: Reach::default(),
             run: None,
         }
     }
@@ -168,6 +171,7 @@ impl Engine for VllmEngine {
 
     fn end_pass(&mut self, context: &mut PassContext<'_>) {
         if let Some(run) = self.run.take() {
+            self.reach.learn(run.steps());
             self.advance(&run, run.steps(), context);
             self.join_steady(context);
         }

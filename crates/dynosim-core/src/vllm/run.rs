@@ -14,9 +14,29 @@ use crate::engine::{PassContext, PoolSetup, Stepping};
 use crate::error::SimError;
 use crate::rules::{AdmissionShortage, BlockTaken};
 
-/// The most steps computed at once: a long run would be priced to its end even if an arrival soon
-/// cuts it.
-const LONGEST_RUN: u32 = 1024;
+/// How many steps are computed at once at most.
+///
+/// A run is priced to its end even if an arrival soon cuts it, so runs are not planned much longer than they
+/// lately turned out to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reach(u32);
+
+impl Reach {
+    const LEAST: u32 = 128;
+    const MOST: u32 = 4096;
+
+    /// A run came to this many steps.
+    pub(super) fn learn(&mut self, steps: u32) {
+        let shorter = self.0 - self.0 / 4;
+        self.0 = steps.saturating_mul(4).max(shorter).clamp(Self::LEAST, Self::MOST);
+    }
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self(2 * Self::LEAST)
+    }
+}
 
 /// Whom the queue keeps waiting while the batch stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +75,7 @@ impl VllmEngine {
             return Ok(None);
         };
         let most_steps = batch.steps_to_finish - u32::from(!batch.steady_finishes);
-        let mut steps = most_steps.min(LONGEST_RUN);
+        let mut steps = most_steps.min(self.reach.0);
         let queue = if steps < 2 {
             QueueDuringRun::Moves
         } else {

@@ -2,10 +2,12 @@
 //!
 //! A run is exactly what single passes would do: every sequence emits one token per step, takes a
 //! block whenever it begins one, and nobody joins or gives way. Requests finish in its last step only.
+//! Besides, one request may [take in its prompt](super::absorption).
 
 use dynosim_spec::{SimDuration, SimTime};
 use dynosim_timing::{DecodeInputs, StepShape};
 
+use super::absorption::Absorber;
 use super::engine::VllmEngine;
 use super::scheduling::takes_prompts_whole;
 use super::sequence::Sequence;
@@ -49,9 +51,10 @@ enum QueueDuringRun {
     StandsWithoutEviction,
 }
 
-/// The running requests, if all of them only wait for their next token.
+/// The running requests, if all of them only wait for their next token, or all but one that takes in its prompt.
 #[derive(Debug, Clone, Copy)]
 struct DecodeBatch {
+    /// Those that wait for a token.
     seqs: u32,
     /// Sum of their lengths.
     tokens: u64,
@@ -61,6 +64,7 @@ struct DecodeBatch {
     steady_finishes: bool,
     /// Steps before the first one in which one of them begins a block.
     steps_before_block: u32,
+    absorber: Option<Absorber>,
 }
 
 impl VllmEngine {
@@ -76,10 +80,16 @@ impl VllmEngine {
         };
         let most_steps = batch.steps_to_finish - u32::from(!batch.steady_finishes);
         let mut steps = most_steps.min(self.reach.0);
+        if let Some(absorber) = batch.absorber {
+            if inputs == DecodeInputs::KvUsage {
+                return Ok(None);
+            }
+            steps = steps.min(absorber.steps);
+        }
         let queue = if steps < 2 {
             QueueDuringRun::Moves
         } else {
-            self.queue_during_run(pool)
+            self.queue_during_run(&batch, pool)
         };
         let room = match queue {
             QueueDuringRun::Moves => return Ok(None),
@@ -116,13 +126,14 @@ impl VllmEngine {
             return;
         }
         let pool = context.pool;
+        let absorber = self.absorber(pool);
         let first_end = run.step_end(1, context.pages);
         let last_end = run.step_end(steps, context.pages);
         if context.recorder.keeps_token_times() {
             self.keep_token_times(run, steps, context);
         }
         self.advance_steady(steps, first_end, last_end, context);
-        for index in self.steady.len()..self.running.len() {
+        for index in self.steady.len()..self.generating(absorber) {
             let key = self.running[index];
             let last_block = self.length_at_last_block(&self.sequences[key], steps, pool);
             let sequence = &mut self.sequences[key];
@@ -134,6 +145,9 @@ impl VllmEngine {
             sequence.generated += steps;
             sequence.computed += steps;
             sequence.tokens.emit_run(steps, first_end, last_end, context.recorder);
+        }
+        if let Some(absorber) = absorber {
+            self.absorb(absorber, steps, pool);
         }
         self.let_steady_finish(context);
         match run.pricing {
@@ -156,7 +170,8 @@ impl VllmEngine {
     }
 
     fn decode_batch(&self, pool: &PoolSetup) -> Option<DecodeBatch> {
-        let seqs = u32::try_from(self.running.len()).ok().filter(|&seqs| seqs > 0)?;
+        let absorber = self.absorber(pool);
+        let seqs = u32::try_from(self.generating(absorber)).ok().filter(|&seqs| seqs > 0)?;
         if pool.config.max_num_batched_tokens.is_some_and(|budget| seqs > budget) {
             return None;
         }
@@ -165,13 +180,14 @@ impl VllmEngine {
             tokens: self.steady.tokens(),
             steps_to_finish: u32::MAX,
             steady_finishes: true,
-            steps_before_block: u32::MAX,
+            steps_before_block: if absorber.is_some() { 0 } else { u32::MAX },
+            absorber,
         };
         if self.steady.len() > 0 {
             batch.steps_to_finish = self.steady.steps_to_finish();
-            batch.steps_before_block = self.steady.steps_before_block();
+            batch.steps_before_block = batch.steps_before_block.min(self.steady.steps_before_block());
         }
-        for sequence in self.sequences_behind_steady() {
+        for sequence in self.sequences_behind_steady(absorber) {
             let only_decodes = sequence.computed >= sequence.input_tokens && sequence.computed + 1 == sequence.length();
             let steps_before_block = self.steps_before_block(sequence, pool).filter(|_| only_decodes)?;
             batch.tokens += u64::from(sequence.length());
@@ -185,8 +201,8 @@ impl VllmEngine {
         Some(batch)
     }
 
-    fn queue_during_run(&self, pool: &PoolSetup) -> QueueDuringRun {
-        let Some(&key) = self.waiting.front() else {
+    fn queue_during_run(&self, batch: &DecodeBatch, pool: &PoolSetup) -> QueueDuringRun {
+        let Some(&key) = self.waiting.front().filter(|_| batch.absorber.is_none()) else {
             return QueueDuringRun::Stands;
         };
         if pool
@@ -219,11 +235,13 @@ impl VllmEngine {
 
     /// Blocks that the batch begins in the next `steps` steps.
     fn blocks_begun_in(&self, steps: u32, pool: &PoolSetup) -> u64 {
-        let behind = self.sequences_behind_steady();
+        let absorber = self.absorber(pool);
+        let behind = self.sequences_behind_steady(absorber);
         let begun: u64 = behind
             .map(|sequence| u64::from(self.blocks_begun(sequence, steps, pool)))
             .sum();
-        begun + self.blocks_begun_by_steady(steps, pool)
+        let absorbed = absorber.map_or(0, |absorber| self.blocks_absorbed(absorber, steps, pool));
+        begun + absorbed + self.blocks_begun_by_steady(steps, pool)
     }
 
     /// The most steps, of `most`, in which the batch begins at most `room` blocks.
@@ -278,8 +296,13 @@ impl VllmEngine {
         shape
     }
 
-    fn sequences_behind_steady(&self) -> impl Iterator<Item = &Sequence> {
-        self.running[self.steady.len()..]
+    /// How many requests, the first ones of those running, generate tokens.
+    fn generating(&self, absorber: Option<Absorber>) -> usize {
+        self.running.len() - usize::from(absorber.is_some())
+    }
+
+    fn sequences_behind_steady(&self, absorber: Option<Absorber>) -> impl Iterator<Item = &Sequence> {
+        self.running[self.steady.len()..self.generating(absorber)]
             .iter()
             .map(|&key| &self.sequences[key])
     }
@@ -287,7 +310,7 @@ impl VllmEngine {
     fn keep_token_times(&self, run: &DecodeRun, steps: u32, context: &mut PassContext<'_>) {
         for step in 1..=steps {
             let at = run.step_end(step, context.pages);
-            for &key in &self.running {
+            for &key in &self.running[..run.seqs as usize] {
                 let sequence = &self.sequences[key];
                 context.recorder.keep_token_time(sequence.request, at);
             }

@@ -65,7 +65,8 @@ impl<'s, 'a> Evaluator<'s, 'a> {
         let done = AtomicUsize::new(before);
         self.sweep.report_progress(before, planned);
         let trials: Vec<Trial> = self.sweep.threads.install(|| {
-            let trials = states.par_iter().map(|state| {
+            // One at a time, so that no thread is left with several while another has none.
+            let trials = states.par_iter().with_max_len(1).map(|state| {
                 let trial = self.simulate(state);
                 self.sweep
                     .report_progress(done.fetch_add(1, Ordering::Relaxed) + 1, planned);

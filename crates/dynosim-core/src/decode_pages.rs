@@ -25,6 +25,8 @@ const ORIGIN: u64 = 1 << 63;
 /// Prices of 32 adjacent mean contexts at one batch size, nanoseconds.
 #[derive(Debug, Clone)]
 struct Page {
+    /// Batch size.
+    seqs: u32,
     /// Contexts whose prices are known.
     filled: Range<u8>,
     /// Running sums over these, from an arbitrary start: `total[j] - total[i]` is the time of the contexts
@@ -36,12 +38,16 @@ struct Page {
     visits: [i32; PAGE + 1],
 }
 
-/// The pages of one batch size, as far as they are filled.
-type Row = Vec<Option<Box<Page>>>;
+/// Where the pages of one batch size are; [`NOWHERE`] for one that nobody has asked for.
+type Row = Vec<u32>;
+
+const NOWHERE: u32 = u32::MAX;
 
 /// The decode prices of one kind of worker, as far as they were asked for.
 #[derive(Debug, Default)]
 pub(crate) struct DecodePages {
+    /// In the order in which they were asked for.
+    pages: Vec<Page>,
     /// By batch size.
     rows: Vec<Row>,
     /// Whether some context of some page takes no time at all, and whether some price rests on extrapolation.
@@ -72,11 +78,15 @@ impl DecodePages {
         let row = &mut self.rows[row_index];
         for slice in slices(context, steps) {
             if row.len() <= slice.page {
-                row.resize_with(slice.page + 1, || None);
+                row.resize(slice.page + 1, NOWHERE);
             }
-            let page = row[slice.page].get_or_insert_with(|| Box::new(Page::starting_at(slice.from)));
+            if row[slice.page] == NOWHERE {
+                row[slice.page] = u32::try_from(self.pages.len()).expect("fewer pages than memory has room for");
+                self.pages.push(Page::starting_at(seqs, slice.from));
+            }
+            let page = &mut self.pages[row[slice.page] as usize];
             if page.lacks(&slice) {
-                page.fill(pool, seqs, &slice)?;
+                page.fill(pool, &slice)?;
                 self.has_zero |= page.has_zero();
                 self.has_extrapolated |= page.extrapolated.is_some();
             }
@@ -140,33 +150,30 @@ impl DecodePages {
 
     /// Counts one visit of each of `steps` contexts from this one on.
     pub(crate) fn visit(&mut self, seqs: u32, context: u64, steps: u32) {
-        let row = &mut self.rows[seqs as usize];
+        let row = &self.rows[seqs as usize];
         for Slice { page, from, to } in slices(context, steps) {
-            let page = row[page].as_mut().expect("a run is priced before it is made");
-            page.visits[from] += 1;
-            page.visits[to] -= 1;
+            let visits = &mut self.pages[row[page] as usize].visits;
+            visits[from] += 1;
+            visits[to] -= 1;
         }
     }
 
     fn page(&self, seqs: u32, slice: &Slice) -> &Page {
-        let page = self.rows[seqs as usize][slice.page].as_ref();
-        page.expect("a run is priced before it is made")
+        // A run is priced before anybody asks for its times.
+        &self.pages[self.rows[seqs as usize][slice.page] as usize]
     }
 }
 
 /// A gap per visit and sequence.
 impl CountedGaps for DecodePages {
     fn for_each(&self, mut found: impl FnMut(SimDuration, u64)) {
-        for (seqs, row) in (0_u64..).zip(&self.rows) {
-            for page in row.iter().flatten() {
-                let mut visits = 0_i64;
-                let filled = usize::from(page.filled.start)..usize::from(page.filled.end);
-                for at in filled {
-                    visits += i64::from(page.visits[at]);
-                    if visits > 0 {
-                        let gap = page.total[at + 1] - page.total[at];
-                        found(SimDuration::from_nanos(gap), visits.cast_unsigned() * seqs);
-                    }
+        for page in &self.pages {
+            let mut visits = 0_i64;
+            for at in usize::from(page.filled.start)..usize::from(page.filled.end) {
+                visits += i64::from(page.visits[at]);
+                if visits > 0 {
+                    let gap = page.total[at + 1] - page.total[at];
+                    found(SimDuration::from_nanos(gap), visits.cast_unsigned() * u64::from(page.seqs));
                 }
             }
         }
@@ -176,8 +183,9 @@ impl CountedGaps for DecodePages {
 impl Page {
     /// A page that is filled from this context on, and not beyond it yet.
     #[expect(clippy::cast_possible_truncation, reason = "a page is short")]
-    fn starting_at(context: usize) -> Self {
+    fn starting_at(seqs: u32, context: usize) -> Self {
         Self {
+            seqs,
             filled: context as u8..context as u8,
             total: [ORIGIN; PAGE + 1],
             extrapolated: None,
@@ -196,7 +204,8 @@ impl Page {
 
     /// Fills the page over a slice, and over what lies between that and what is filled.
     #[expect(clippy::cast_possible_truncation, reason = "a page is short")]
-    fn fill(&mut self, pool: &PoolSetup, seqs: u32, slice: &Slice) -> Result<(), SimError> {
+    fn fill(&mut self, pool: &PoolSetup, slice: &Slice) -> Result<(), SimError> {
+        let seqs = self.seqs;
         let first_context = (slice.page * PAGE) as u64;
         let mut prices = [Price::ZERO; PAGE];
         let (from, to) = (usize::from(self.filled.start), usize::from(self.filled.end));

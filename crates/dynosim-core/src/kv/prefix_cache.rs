@@ -165,6 +165,11 @@ impl PrefixCache {
         self.publish = true;
     }
 
+    /// Whether it remembers them.
+    pub(crate) fn publishes_changes(&self) -> bool {
+        self.publish
+    }
+
     /// Calls `report` with each segment whose residency has changed since the last call, and its resident blocks.
     pub(crate) fn take_changes(&mut self, mut report: impl FnMut(SegmentId, u32)) {
         let mut changed = std::mem::take(&mut self.changed);
@@ -207,11 +212,19 @@ impl PrefixCache {
     /// What it would take for a request to hold its first `to` blocks.
     pub(crate) fn growth(&self, path: &[SegmentId], hold: &PrefixHold, to: u32) -> Growth {
         let mut growth = Growth::default();
+        if to <= hold.blocks {
+            return growth;
+        }
         let mut visit = |stretch: Option<&Stretch>, from: u32, to: u32| {
             let (held, resident) = stretch.map_or((0, 0), |stretch| (stretch.held(), stretch.resident));
             growth.reactivated += to.min(resident).saturating_sub(from.max(held));
             growth.fresh += to.saturating_sub(from.max(resident));
         };
+        if let Some(tail) = self.tail_in_use(hold) {
+            let stretch = &self.stretches[tail.index()];
+            visit(Some(stretch), stretch.held(), stretch.held() + (to - hold.blocks));
+            return growth;
+        }
         let mut start = 0;
         for segment in self.usable(path) {
             let stretch = &self.stretches[segment.index()];
@@ -231,6 +244,15 @@ impl PrefixCache {
     /// Lets a request hold its first `to` blocks. Returns what that took; fresh blocks become resident.
     pub(crate) fn extend(&mut self, path: &[SegmentId], hold: &mut PrefixHold, to: u32) -> Growth {
         let mut growth = Growth::default();
+        if to <= hold.blocks {
+            return growth;
+        }
+        if let Some(tail) = self.tail_in_use(hold) {
+            let held = self.stretches[tail.index()].held();
+            self.grow(tail, held, held + (to - hold.blocks), &mut growth);
+            hold.blocks = to;
+            return growth;
+        }
         let mut start = 0;
         for &segment in self.usable(path) {
             let id = StretchId::of_segment(segment);
@@ -240,12 +262,12 @@ impl PrefixCache {
             }
             start = end;
         }
-        if start < to && hold.blocks < to {
+        if start < to {
             let tail = hold.tail().unwrap_or_else(|| self.new_tail());
             hold.tail = tail;
             self.grow(tail, hold.blocks.saturating_sub(start), to - start, &mut growth);
         }
-        hold.blocks = hold.blocks.max(to);
+        hold.blocks = to;
         growth
     }
 
@@ -315,6 +337,11 @@ impl PrefixCache {
 
     fn usable<'p>(&self, path: &'p [SegmentId]) -> &'p [SegmentId] {
         if self.keep_released { path } else { &[] }
+    }
+
+    /// The tail of a request that holds some of it, and so all that comes before.
+    fn tail_in_use(&self, hold: &PrefixHold) -> Option<StretchId> {
+        hold.tail().filter(|tail| self.stretches[tail.index()].held() > 0)
     }
 
     fn new_tail(&mut self) -> StretchId {

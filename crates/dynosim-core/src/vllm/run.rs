@@ -163,8 +163,11 @@ impl VllmEngine {
         context.progressed = true;
     }
 
-    /// When the first step of a run starts that must evict; `None` if none does.
+    /// When the first step of a run starts that must evict, if others are to know; `None` if none does.
     pub(super) fn first_eviction(&self, run: &DecodeRun, context: &PassContext<'_>) -> Option<SimTime> {
+        if !self.blocks.cache().publishes_changes() {
+            return None;
+        }
         let steps = self.steps_within(self.blocks.free_blocks(), run.steps(), context.pool);
         (steps < run.steps()).then(|| run.step_end(steps, context.pages))
     }

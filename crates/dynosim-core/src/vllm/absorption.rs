@@ -30,15 +30,18 @@ impl Absorber {
 
 impl VllmEngine {
     /// Who takes in a prompt by full chunks, if somebody does while others generate.
+    #[inline]
     pub(super) fn absorber(&self, pool: &PoolSetup) -> Option<Absorber> {
         let config = &pool.config;
         // With a prefix cache, blocks are found or evicted on the way, and a cached prompt needs no budget.
-        let by_chunks = config.role == WorkerRole::Decode
-            && !takes_prompts_whole(pool)
-            && config.enable_chunked_prefill
-            && !config.enable_prefix_caching;
+        if config.role != WorkerRole::Decode || config.enable_prefix_caching {
+            return None;
+        }
         let (&last, others) = self.running.split_last()?;
-        let others = u32::try_from(others.len()).ok().filter(|&others| by_chunks && others > 0)?;
+        let others = u32::try_from(others.len()).ok().filter(|&others| others > 0)?;
+        if takes_prompts_whole(pool) || !config.enable_chunked_prefill {
+            return None;
+        }
         let chunk = config.max_num_batched_tokens?.checked_sub(others).filter(|&chunk| chunk > 0)?;
         let sequence = &self.sequences[last];
         let missing = sequence.length() - sequence.computed.min(sequence.length());

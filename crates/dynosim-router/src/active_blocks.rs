@@ -104,22 +104,28 @@ impl ActiveBlocks {
         self.blocks[worker.index()] -= f64::from(freed_blocks);
     }
 
-    /// Writes how many blocks would be active on each worker if a request were added to it.
-    pub(crate) fn projected(&self, footprint: Footprint<'_>, projected: &mut [f64]) {
-        let segment_blocks = |segment: SegmentId| f64::from(self.prompts.segment_blocks(segment));
-        let shared_blocks: f64 = footprint.shared.iter().map(|&segment| segment_blocks(segment)).sum();
-        let request_blocks = shared_blocks + f64::from(footprint.own_blocks);
-        for (projected, &active) in projected.iter_mut().zip(&self.blocks) {
-            *projected = active + request_blocks;
-        }
+    /// Blocks that are active on each worker.
+    pub(crate) fn active(&self) -> &[f64] {
+        &self.blocks
+    }
+
+    /// Blocks that a request counts for where none of them is active yet.
+    pub(crate) fn request_blocks(&self, footprint: Footprint<'_>) -> f64 {
+        let shared_blocks = |&segment: &SegmentId| f64::from(self.prompts.segment_blocks(segment));
+        footprint.shared.iter().map(shared_blocks).sum::<f64>() + f64::from(footprint.own_blocks)
+    }
+
+    /// Writes how many of a request's blocks are active on each worker already.
+    pub(crate) fn shared_with(&self, footprint: Footprint<'_>, shared: &mut [u32]) {
+        shared.fill(0);
         for &segment in footprint.shared {
             let Some(holders) = self.holders.row(segment) else {
                 // Nobody has ever held this segment, nor therefore the ones behind it.
                 return;
             };
-            let counted_already = segment_blocks(segment);
-            for (projected, &holders) in projected.iter_mut().zip(holders) {
-                *projected -= if holders > 0 { counted_already } else { 0.0 };
+            let blocks = self.prompts.segment_blocks(segment);
+            for (shared, &holders) in shared.iter_mut().zip(holders) {
+                *shared += if holders > 0 { blocks } else { 0 };
             }
         }
     }

@@ -22,8 +22,11 @@ pub(crate) struct Loads<'a> {
     pub(crate) input_tokens: u32,
     /// Blocks of the request's prompt that the worker holds in its cache.
     pub(crate) overlap_blocks: &'a [u32],
-    /// Blocks that would be active with the request.
+    /// Blocks that are active without the request.
     pub(crate) active_blocks: &'a [f64],
+    /// Blocks that the request counts for, and how many of these are active already.
+    pub(crate) request_blocks: f64,
+    pub(crate) shared_blocks: &'a [u32],
 }
 
 impl CostFunction {
@@ -41,7 +44,7 @@ impl CostFunction {
 
     /// Writes the cost of each worker in blocks:
     /// `scale * max(0, prefill_tokens / block_size - credit * overlap_blocks) + active_blocks`,
-    /// `prefill_tokens` being those booked and those of the request.
+    /// `prefill_tokens` and `active_blocks` being the worker's own and the request's together.
     ///
     /// Exact equality of costs decides ties, so the order of evaluation is part of the contract.
     pub(crate) fn costs(self, loads: Loads<'_>, costs: &mut [f64]) {
@@ -54,13 +57,16 @@ impl CostFunction {
 
     fn costs_by(self, loads: Loads<'_>, costs: &mut [f64], blocks_of: impl Fn(f64) -> f64) {
         let input_tokens = f64::from(loads.input_tokens);
-        let of_workers = loads.booked_tokens.iter().zip(loads.overlap_blocks).zip(loads.active_blocks);
-        for (cost, ((&booked_tokens, &overlap_blocks), &active_blocks)) in costs.iter_mut().zip(of_workers) {
+        let prefills = loads.booked_tokens.iter().zip(loads.overlap_blocks);
+        let blocks = loads.active_blocks.iter().zip(loads.shared_blocks);
+        for (cost, (prefill, blocks)) in costs.iter_mut().zip(prefills.zip(blocks)) {
+            let ((&booked_tokens, &overlap_blocks), (&active_blocks, &shared_blocks)) = (prefill, blocks);
             let prefill_blocks = blocks_of(booked_tokens + input_tokens);
             // Blocks of one prompt; conversions of signed integers are single instructions.
             let overlap_blocks = f64::from(overlap_blocks.cast_signed());
             let uncached_blocks = prefill_blocks - self.overlap_score_credit * overlap_blocks;
             let uncached_blocks = if uncached_blocks > 0.0 { uncached_blocks } else { 0.0 };
+            let active_blocks = active_blocks + (loads.request_blocks - f64::from(shared_blocks.cast_signed()));
             *cost = self.prefill_load_scale * uncached_blocks + active_blocks;
         }
     }
@@ -79,7 +85,9 @@ mod tests {
                 booked_tokens: &[f64::from(booked_tokens)],
                 input_tokens: prefill_tokens - booked_tokens,
                 overlap_blocks: &[overlap_blocks],
-                active_blocks: &[f64::from(active_blocks)],
+                active_blocks: &[f64::from(active_blocks) + 2.0],
+                request_blocks: 5.0,
+                shared_blocks: &[7],
             };
             let mut cost = [f64::NAN];
             CostFunction::new(settings, block_size).costs(loads, &mut cost);

@@ -44,7 +44,7 @@ pub struct KvOverlap {
 
     // Of the request being routed, per worker.
     overlaps: Vec<u32>,
-    projected_blocks: Vec<f64>,
+    shared_blocks: Vec<u32>,
     costs: Vec<f64>,
 }
 
@@ -72,7 +72,7 @@ impl KvOverlap {
             choice: Choice::new(settings.router_temperature, stream(seed, pool.role)),
 
             overlaps: vec![0; workers],
-            projected_blocks: vec![0.0; workers],
+            shared_blocks: vec![0; workers],
             costs: vec![0.0; workers],
         }
     }
@@ -103,12 +103,14 @@ impl KvOverlap {
 
     /// Computes what the request would cost on each worker.
     fn weigh(&mut self, input_tokens: u32, footprint: Footprint<'_>) {
-        self.active_blocks.projected(footprint, &mut self.projected_blocks);
+        self.active_blocks.shared_with(footprint, &mut self.shared_blocks);
         let loads = Loads {
             booked_tokens: self.bookings.prefill_tokens(),
             input_tokens,
             overlap_blocks: &self.overlaps,
-            active_blocks: &self.projected_blocks,
+            active_blocks: self.active_blocks.active(),
+            request_blocks: self.active_blocks.request_blocks(footprint),
+            shared_blocks: &self.shared_blocks,
         };
         self.cost_function.costs(loads, &mut self.costs);
     }

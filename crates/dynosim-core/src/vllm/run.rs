@@ -99,11 +99,13 @@ impl VllmEngine {
         if inputs == DecodeInputs::KvUsage {
             steps = steps.min(steps_at_equal_usage(&batch, pool));
         }
-        if steps > batch.steps_before_block {
+        let needs_eviction =
+            steps > batch.steps_before_block && self.blocks_begun_in(steps, pool) > self.blocks.free_blocks();
+        if needs_eviction {
             steps = self.steps_within(room, steps, pool);
-        }
-        if steps == batch.steps_to_finish && !self.can_finish_in(steps, pool) {
-            steps -= 1;
+            if steps == batch.steps_to_finish && !self.can_finish_in(steps, pool) {
+                steps -= 1;
+            }
         }
         // A request may arrive where a step of no length begins, so such a step is a pass of its own.
         let mean_context = batch.tokens / u64::from(batch.seqs);

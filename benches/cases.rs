@@ -39,7 +39,10 @@ fn main() {
     let (flags, words): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg.starts_with("--"));
     let once = flags.iter().any(|flag| flag == "--once");
     let wanted = |name: &str| words.iter().all(|word| name.contains(word.as_str()));
-    println!("{:<58} {:>5} {:>10} {:>10} {:>10}", "case", "runs", "best ms", "median ms", "peak MiB");
+    println!(
+        "{:<58} {:>5} {:>10} {:>10} {:>10}",
+        "case", "runs", "best ms", "median ms", "peak MiB"
+    );
     for case in cases() {
         for (rules_name, rules) in [("dynosim-1.2", Rules::Dynosim12), ("vllm-v1", Rules::VllmV1)] {
             for (timing_name, provider) in providers() {

@@ -173,7 +173,10 @@ impl CountedGaps for DecodePages {
                 visits += i64::from(page.visits[at]);
                 if visits > 0 {
                     let gap = page.total[at + 1] - page.total[at];
-                    found(SimDuration::from_nanos(gap), visits.cast_unsigned() * u64::from(page.seqs));
+                    found(
+                        SimDuration::from_nanos(gap),
+                        visits.cast_unsigned() * u64::from(page.seqs),
+                    );
                 }
             }
         }
@@ -215,7 +218,8 @@ impl Page {
         };
         if slice.to > to {
             let prices = &mut prices[to..slice.to];
-            pool.timing.decode_over_contexts(seqs, first_context + to as u64, prices);
+            pool.timing
+                .decode_over_contexts(seqs, first_context + to as u64, prices);
             for (at, &mut price) in (to..).zip(prices) {
                 let time = time_of(at, price)?;
                 let total = self.total[at].checked_add(time.total.as_nanos());

@@ -108,10 +108,7 @@ fn key(end: PassEnd) -> u128 {
 
 #[expect(clippy::cast_possible_truncation, reason = "each half of a key is a time")]
 fn times(key: u128) -> (SimTime, SimTime) {
-    (
-        SimTime::from_nanos((key >> 64) as u64),
-        SimTime::from_nanos(key as u64),
-    )
+    (SimTime::from_nanos((key >> 64) as u64), SimTime::from_nanos(key as u64))
 }
 
 impl PassEnds {

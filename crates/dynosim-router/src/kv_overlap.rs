@@ -78,12 +78,8 @@ impl KvOverlap {
     }
 
     fn all_workers_busy(&self) -> bool {
-        self.busy_above_tokens.is_some_and(|limit| {
-            self.bookings
-                .prefill_tokens()
-                .iter()
-                .all(|&tokens| tokens > limit)
-        })
+        self.busy_above_tokens
+            .is_some_and(|limit| self.bookings.prefill_tokens().iter().all(|&tokens| tokens > limit))
     }
 
     /// Sends a request to the best worker at the present load and the overlaps in `self.overlaps`.

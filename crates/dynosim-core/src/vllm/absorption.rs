@@ -42,7 +42,10 @@ impl VllmEngine {
         if takes_prompts_whole(pool) || !config.enable_chunked_prefill {
             return None;
         }
-        let chunk = config.max_num_batched_tokens?.checked_sub(others).filter(|&chunk| chunk > 0)?;
+        let chunk = config
+            .max_num_batched_tokens?
+            .checked_sub(others)
+            .filter(|&chunk| chunk > 0)?;
         let sequence = &self.sequences[last];
         let missing = sequence.length() - sequence.computed.min(sequence.length());
         let steps = missing.saturating_sub(1) / chunk;

@@ -95,9 +95,8 @@ impl SteadyBatch {
 
     /// Finds out who is the first to finish and to begin a block.
     fn find_first(&mut self) {
-        let first = |(finish, block): (u64, u64), member: &Member| {
-            (finish.min(member.finish), block.min(member.next_block))
-        };
+        let first =
+            |(finish, block): (u64, u64), member: &Member| (finish.min(member.finish), block.min(member.next_block));
         (self.first_finish, self.first_block) = self.members.iter().fold((u64::MAX, u64::MAX), first);
     }
 

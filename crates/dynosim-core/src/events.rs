@@ -92,9 +92,11 @@ impl Events {
 struct PassEnds {
     /// By place: the time of the end and, below it, when the last step starts.
     keys: Vec<u128>,
-    /// Winner at each node: the root is node 1, the children of node `n` are `2n` and `2n + 1`, and the last
-    /// nodes are the places themselves.
-    winners: Vec<u32>,
+    /// Winners below the left and the right side of each node. The root is node 1; below node `n` are nodes `2n`
+    /// and `2n + 1` or, at the last nodes, two places.
+    winners: Vec<[u32; 2]>,
+    /// Winner of all.
+    first: u32,
     /// Place of the first worker of each pool.
     first_place: Vec<u32>,
 }
@@ -114,27 +116,30 @@ fn times(key: u128) -> (SimTime, SimTime) {
 impl PassEnds {
     fn new(pool_sizes: &[usize]) -> Self {
         let count = |workers: usize| u32::try_from(workers).expect("workers are counted by u32");
-        let places = pool_sizes.iter().sum::<usize>().next_power_of_two();
+        let places = pool_sizes.iter().sum::<usize>().next_power_of_two().max(2);
         let first_place = pool_sizes.iter().scan(0, |next, &size| {
             let first = *next;
             *next += count(size);
             Some(first)
         });
         // While nobody is in a pass, the first place wins everywhere.
-        let mut winners: Vec<u32> = vec![0; places];
-        winners.extend(0..count(places));
+        let mut winners = vec![[0; 2]; places];
         for node in (1..places).rev() {
-            winners[node] = winners[2 * node];
+            winners[node] = [2 * node, 2 * node + 1].map(|below| match below.checked_sub(places) {
+                Some(place) => count(place),
+                None => winners[below][0],
+            });
         }
         Self {
             first_place: first_place.collect(),
             keys: vec![NEVER; places],
             winners,
+            first: 0,
         }
     }
 
     fn first(&self) -> Option<PassEnd> {
-        let place = self.winners[1];
+        let place = self.first;
         let key = self.keys[place as usize];
         (key != NEVER).then(|| {
             let pool = self.first_place.partition_point(|&first| first <= place) - 1;
@@ -149,24 +154,29 @@ impl PassEnds {
     }
 
     fn first_time(&self) -> Option<SimTime> {
-        let key = self.keys[self.winners[1] as usize];
+        let key = self.keys[self.first as usize];
         (key != NEVER).then(|| times(key).0)
     }
 
     fn set(&mut self, pool: PoolIndex, worker: WorkerId, end: Option<PassEnd>) {
         let place = self.first_place[pool] + worker.get();
-        let mut node = self.keys.len() + place as usize;
         self.keys[place as usize] = end.map_or(NEVER, key);
-        while node > 1 {
-            let (left, right) = (self.winners[node & !1], self.winners[node | 1]);
+        let mut node = (self.keys.len() + place as usize) / 2;
+        loop {
+            let [left, right] = self.winners[node];
             let right_wins = self.keys[right as usize] < self.keys[left as usize];
             let winner = if right_wins { right } else { left };
-            node /= 2;
-            if self.winners[node] == winner && winner != place {
+            if node == 1 {
+                self.first = winner;
+                return;
+            }
+            let winner_before = &mut self.winners[node / 2][node % 2];
+            if *winner_before == winner && winner != place {
                 // Nothing has changed for the nodes above.
                 return;
             }
-            self.winners[node] = winner;
+            *winner_before = winner;
+            node /= 2;
         }
     }
 }

@@ -159,16 +159,15 @@ impl fmt::Display for SimDuration {
 /// to the nearest one, halves to the even one. `None` if negative, not finite or longer than the clock.
 fn nanos_of_secs(secs: f64) -> Option<u64> {
     const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
+    /// From here to twice as far, `f64` has all whole numbers and nothing in between: adding this rounds.
+    const WHOLE: f64 = (1_u64 << FRACTION_BITS) as f64;
     let nanos = secs * 1e9;
     // Below eight seconds the product is off by less than a millionth, so only what comes near a
     // half needs the exact way.
     if (0.0..8e9).contains(&nanos) {
-        // Conversions from and to signed integers are single instructions.
-        #[expect(clippy::cast_possible_truncation, reason = "it is in range")]
-        let whole = nanos as i64;
-        let beyond_half = nanos - whole as f64 - 0.5;
-        if beyond_half.abs() > 1e-5 {
-            return Some(whole.cast_unsigned() + u64::from(beyond_half > 0.0));
+        let rounded = nanos + WHOLE;
+        if (nanos - (rounded - WHOLE)).abs() < 0.5 - 1e-5 {
+            return Some(rounded.to_bits() - WHOLE.to_bits());
         }
     }
     let bits = secs.to_bits();

@@ -17,8 +17,8 @@ use crate::work::{Heads, Rates};
 /// Batch sizes that every table has.
 const BATCHES: [u64; 14] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 384, 512, 1024, 2048, 8192];
 
-/// Relative distances from the asked KV length at which attention is sampled.
-const WINDOW: (f64, f64) = (0.9, 1.1);
+/// Between which tenths of the asked KV length attention is sampled.
+const WINDOW_TENTHS: (u64, u64) = (9, 11);
 const SAMPLES: usize = 5;
 
 /// KV lengths that every table has.
@@ -249,16 +249,11 @@ impl Samples {
 }
 
 /// Shortest and longest KV length that stand for `kv_tokens`; whole numbers of tokens, rounded down.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the fraction is dropped on purpose; no value reaches the limits of the type"
-)]
 fn kv_window(kv_tokens: u64) -> (u64, u64) {
-    // Conversions from and to signed integers are single instructions.
-    let tokens = kv_tokens.min(MAX_TOKENS).cast_signed() as f64;
-    let shortest = ((tokens * WINDOW.0) as i64).max(1);
-    let longest = ((tokens * WINDOW.1) as i64).max(shortest);
-    (shortest.cast_unsigned(), longest.cast_unsigned())
+    let tokens = kv_tokens.min(MAX_TOKENS);
+    let shortest = (tokens * WINDOW_TENTHS.0 / 10).max(1);
+    let longest = (tokens * WINDOW_TENTHS.1 / 10).max(shortest);
+    (shortest, longest)
 }
 
 #[cfg(test)]

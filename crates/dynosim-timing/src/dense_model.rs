@@ -112,8 +112,9 @@ where
 }
 
 fn step_price(price: Price) -> Price {
+    let at_least = |value: f64, least: f64| if value > least { value } else { least };
     Price {
-        ms: price.ms.max(DECODE_FLOOR_MS),
-        extrapolated_ms: price.extrapolated_ms.max(0.0),
+        ms: at_least(price.ms, DECODE_FLOOR_MS),
+        extrapolated_ms: at_least(price.extrapolated_ms, 0.0),
     }
 }

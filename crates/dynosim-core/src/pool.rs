@@ -207,7 +207,7 @@ impl Pool {
         Ok(Some((worker_id, times)))
     }
 
-    /// Ends the pass of a worker. Its signals are appended to `signals`.
+    /// Ends the pass of a worker. Its signals are put into `signals`, which must be empty.
     pub(crate) fn end_pass(
         &mut self,
         now: SimTime,
@@ -221,7 +221,8 @@ impl Pool {
             worker.engine.end_pass(context);
         });
         let worker = &mut self.workers[worker_id.index()];
-        signals.append(&mut worker.signals);
+        debug_assert!(signals.is_empty(), "the signals of the pass before have been told");
+        std::mem::swap(signals, &mut worker.signals);
         if worker.engine.has_work() {
             self.startable.insert(worker_id);
         }

@@ -1,5 +1,6 @@
 //! What holds for every run, whatever the engine, the rules, the router and the load.
 
 mod any_run;
+mod giving_up;
 mod lives;
 mod report;

@@ -3,6 +3,8 @@
 use dynosim_timing::{StepShape, TimingError};
 use thiserror::Error;
 
+use crate::give_up::LatencyBound;
+
 /// Why a run could not be set up, or ended without a report.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -18,6 +20,20 @@ pub enum SimError {
     AllRejected {
         /// Reason of the first rejection.
         reason: String,
+    },
+    /// A bound is missed for certain, and the run was to be given up then.
+    #[error(
+        "given up after {finished} of {requests} requests: {} exceeds {} whatever comes",
+        bound.metric(),
+        bound.limit_ms
+    )]
+    GivenUp {
+        /// The bound.
+        bound: LatencyBound,
+        /// Requests that had finished.
+        finished: usize,
+        /// Requests that are not rejected.
+        requests: usize,
     },
     /// A worker passes on and on without getting anything done.
     #[error(

@@ -24,6 +24,7 @@
 //! | `vllm`, `sglang` | the engines |
 //! | `rules` | the points at which named rule sets differ |
 //! | `rejection` | requests that can never run |
+//! | `give_up` | runs that can no longer keep to a latency bound |
 //! | `kv` | the KV cache of a worker |
 //! | `prices`, `decode_run`, `decode_pages` | prices as the clock sees them; decode steps computed at once |
 //! | `metrics` | records while a run goes on, and the report at its end |
@@ -67,6 +68,7 @@ mod decode_run;
 mod engine;
 mod error;
 mod events;
+mod give_up;
 mod kv;
 mod metrics;
 mod pool;
@@ -83,6 +85,7 @@ mod worker_set;
 #[doc(hidden)]
 pub use engine::Stepping;
 pub use error::SimError;
-pub use metrics::{Distribution, Rejection, Report, RequestRecord};
+pub use give_up::{LatencyBound, Statistic};
+pub use metrics::{Distribution, Latency, Rejection, Report, RequestRecord};
 pub use scenario::{RouterFactory, Scenario, WorkerShape};
 pub use simulation::{Outcome, PoolPlan, Simulation};

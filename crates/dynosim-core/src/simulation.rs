@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dynosim_router::{Router, WorkerReport};
 use dynosim_spec::{
-    Deployment, PromptSegments, RequestId, Rules, SimDuration, SimTime, WorkerId, WorkerRole, Workload,
+    Deployment, PromptSegments, Request, RequestId, Rules, SimDuration, SimTime, WorkerId, WorkerRole, Workload,
 };
 use dynosim_timing::TimingModel;
 
@@ -13,6 +13,7 @@ use crate::arrivals::Arrivals;
 use crate::engine::{Incoming, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
 use crate::events::{Events, PassEnd, PoolIndex};
+use crate::give_up::{LatencyBound, Watch};
 use crate::metrics::{Recorder, Rejection, Report, RequestRecord};
 use crate::pool::{Moment, Pool};
 use crate::rejection::{output_tokens_on, rejections};
@@ -67,6 +68,7 @@ pub struct Simulation<'w> {
     rejections: Vec<Rejection>,
     accepted: Vec<bool>,
     unfinished: usize,
+    watch: Watch,
     signals: Vec<Signal>,
 }
 
@@ -113,6 +115,7 @@ impl<'w> Simulation<'w> {
             unfinished: accepted.len() - rejections.len(),
             rejections,
             accepted,
+            watch: Watch::default(),
             signals: Vec::new(),
             pools,
         })
@@ -122,6 +125,21 @@ impl<'w> Simulation<'w> {
     #[must_use]
     pub fn keep_token_times(mut self) -> Self {
         self.recorder = Recorder::new(self.accepted.len(), true);
+        self
+    }
+
+    /// Gives the run up as soon as one of these bounds is missed for certain, whatever the unfinished requests come to.
+    ///
+    /// A run that keeps to all bounds by its report is never given up, and its outcome is the same. A run that
+    /// misses one need not be given up. Bounds that are no times, such as negative ones, never end a run.
+    #[must_use]
+    pub fn giving_up_beyond(mut self, bounds: &[LatencyBound]) -> Self {
+        let requests = self.workload.requests().iter().zip(&self.accepted);
+        let requests_with = |least_tokens: u32| {
+            let counts = |(request, accepted): &(&Request, &bool)| **accepted && request.output_tokens >= least_tokens;
+            requests.clone().filter(counts).count() as u64
+        };
+        self.watch = Watch::new(bounds, requests_with);
         self
     }
 
@@ -139,7 +157,8 @@ impl<'w> Simulation<'w> {
     ///
     /// # Errors
     /// If a worker makes no progress, a router never releases requests or names a worker that does
-    /// not exist, or the timing model returns something that is not a time.
+    /// not exist, the timing model returns something that is not a time, or the run is
+    /// [given up](Self::giving_up_beyond).
     pub fn run(mut self, warnings: Vec<String>) -> Result<Outcome, SimError> {
         loop {
             self.settle()?;
@@ -264,7 +283,7 @@ impl<'w> Simulation<'w> {
                 self.on_prompt_done(request)
             }
             (WorkerRole::Aggregated | WorkerRole::Decode, Signal::Completed(request)) => {
-                self.on_completion(request);
+                self.on_completion(request)?;
                 self.tell_router(end.pool, WorkerReport::Finished { worker, request })
             }
             // A prefill worker generates one token only; a decode pool's router has no prefills.
@@ -272,8 +291,11 @@ impl<'w> Simulation<'w> {
         }
     }
 
-    fn on_completion(&mut self, request: RequestId) {
+    fn on_completion(&mut self, request: RequestId) -> Result<(), SimError> {
         self.unfinished -= 1;
+        if !self.watch.is_idle() {
+            self.give_up_if_hopeless(request)?;
+        }
         self.arrivals.left_flight();
         if let Some(next) = self
             .workload
@@ -283,6 +305,19 @@ impl<'w> Simulation<'w> {
             let think_time = self.workload.request(next).delay;
             self.arrivals.follow_up(next, self.now + think_time);
         }
+        Ok(())
+    }
+
+    fn give_up_if_hopeless(&mut self, finished: RequestId) -> Result<(), SimError> {
+        let Some(bound) = self.watch.finished(self.recorder.record(finished)) else {
+            return Ok(());
+        };
+        let requests = self.accepted.len() - self.rejections.len();
+        Err(SimError::GivenUp {
+            bound,
+            finished: requests - self.unfinished,
+            requests,
+        })
     }
 
     /// A prefill worker is done with a request: its KV goes to the decode pool.

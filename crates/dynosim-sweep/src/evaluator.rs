@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dynosim_core::WorkerShape;
+use dynosim_core::{LatencyBound, WorkerShape};
 use dynosim_spec::{PromptSegments, WorkerRole};
 use indexmap::{IndexMap, IndexSet};
 use rayon::prelude::*;
 
+use crate::hopeless;
 use crate::judge::{Figures, Judge, Trial};
 use crate::record::Record;
 use crate::state::State;
@@ -27,6 +28,8 @@ pub(crate) trait Evaluate {
 pub(crate) struct Evaluator<'s, 'a> {
     sweep: &'s Sweep<'a>,
     judge: Judge,
+    /// Beyond which simulations are given up.
+    bounds: Vec<LatencyBound>,
     shapes: WorkerShapes,
     /// By the role of the workers that compute prompts.
     prompts: Vec<(WorkerRole, Arc<PromptSegments>)>,
@@ -42,6 +45,7 @@ impl<'s, 'a> Evaluator<'s, 'a> {
         Self {
             sweep,
             judge,
+            bounds: hopeless::latency_bounds(sweep.spec),
             shapes: WorkerShapes::bind(scenario, sweep.provider, roles),
             prompts: prompt_roles.map(|&role| (role, scenario.prompts(role))).collect(),
             trials: IndexMap::new(),
@@ -101,10 +105,10 @@ impl<'s, 'a> Evaluator<'s, 'a> {
         let outcome = sweep
             .scenario
             .simulation(&pools, prompts, &router, sweep.spec.seed, sweep.build_router)
-            .and_then(|simulation| simulation.run(Vec::new()));
+            .and_then(|simulation| simulation.giving_up_beyond(&self.bounds).run(Vec::new()));
         match outcome {
             Ok(outcome) => Ok(Figures::of(&outcome.report)),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(hopeless::reason(sweep.spec, &error)),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::state::State;
 pub(crate) enum Trial {
     /// With these figures.
     Finished(Figures),
-    /// Without any, for this reason.
+    /// Without any, for this reason: it failed, or was given up.
     Failed(String),
 }
 

@@ -19,6 +19,7 @@
 //! | `worker_shapes` | workers of every role and size, bound once; sizes left out |
 //! | `equivalence` | which states are the same simulation |
 //! | `evaluator` | runs simulations in parallel |
+//! | `hopeless` | bounds beyond which a simulation is given up |
 //! | `judge` | bounds, budget, score |
 //! | `ranking` | which record is better |
 //! | `record` | what is noted down, and its columns |
@@ -68,6 +69,7 @@ mod csv_table;
 mod equivalence;
 mod error;
 mod evaluator;
+mod hopeless;
 mod judge;
 mod left_out;
 mod outcome;

@@ -36,7 +36,7 @@ pub struct Record {
     pub feasible: bool,
     /// How far the state is from being feasible: the relative excess over each bound, summed up,
     /// plus 1 for exceeding the budget, plus 1 and the share of rejected requests if there are any.
-    /// Infinite without a report, 0 if feasible.
+    /// Infinite without a report (the simulation failed or was given up), 0 if feasible.
     pub violation_penalty: f64,
     /// What keeps the state from being feasible, and by how much.
     pub infeasible_reason: Option<String>,

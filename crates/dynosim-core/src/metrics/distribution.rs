@@ -85,17 +85,12 @@ impl Distribution {
 /// Ranks of the smallest value, the 50th, 75th, 90th, 95th and 99th percentile and the largest value
 /// of a sorted sample of `count` values, at least 1.
 pub(super) fn ranks(count: u64) -> [u64; 7] {
-    let last = count - 1;
-    let percentile = |percent: u64| (last * percent + 50) / 100;
-    [
-        0,
-        percentile(50),
-        percentile(75),
-        percentile(90),
-        percentile(95),
-        percentile(99),
-        last,
-    ]
+    [0, 50, 75, 90, 95, 99, 100].map(|percent| rank(count, percent))
+}
+
+/// Rank of a percentile, from 0 to 100, in a sorted sample of `count` values, at least 1.
+pub(crate) fn rank(count: u64, percent: u64) -> u64 {
+    ((count - 1) * percent + 50) / 100
 }
 
 #[cfg(test)]

@@ -2,14 +2,17 @@
 
 mod distribution;
 mod gap_tally;
+mod latency;
 mod recorder;
 mod report;
 mod token_trail;
 
 pub use distribution::Distribution;
+pub use latency::Latency;
 pub use recorder::RequestRecord;
 pub use report::{Rejection, Report};
 
+pub(crate) use distribution::rank;
 pub(crate) use gap_tally::CountedGaps;
 pub(crate) use recorder::Recorder;
 pub(crate) use token_trail::TokenTrail;

@@ -61,6 +61,11 @@ impl Recorder {
         }
     }
 
+    /// The life of a request so far.
+    pub(crate) fn record(&self, request: RequestId) -> &RequestRecord {
+        &self.requests[request.index()]
+    }
+
     /// The records so far.
     pub(crate) fn into_parts(self) -> (Vec<RequestRecord>, Option<Vec<Vec<SimTime>>>) {
         (self.requests, self.token_times)

@@ -1,12 +1,13 @@
 //! The metrics of a finished run.
 
-use dynosim_spec::{SimTime, Workload};
+use dynosim_spec::Workload;
 use indexmap::IndexMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::distribution::Distribution;
 use super::gap_tally::CountedGaps;
+use super::latency::Latency;
 use super::recorder::{Recorder, RequestRecord};
 
 /// A request that was never served.
@@ -77,12 +78,11 @@ impl Report {
             .sum();
         let reused_tokens: u64 = served().map(|record| u64::from(record.reused_tokens)).sum();
         let mut values = Vec::new();
-        let mut latency = |least_tokens: u32, ms: &dyn Fn(&RequestRecord) -> f64| {
+        let mut distribution = |ms: &dyn Fn(&RequestRecord) -> Option<f64>| {
             values.clear();
-            values.extend(served().filter(|record| record.output_tokens >= least_tokens).map(ms));
+            values.extend(served().filter_map(ms));
             Distribution::of(&mut values)
         };
-        let since_arrival = |record: &RequestRecord, at: SimTime| (at - record.arrival.unwrap_or_default()).as_ms();
         let (itl, output_token_throughput_per_user) = recorder.gaps.distributions(gaps_in_runs);
         Self {
             num_requests: workload.requests().len() as u64,
@@ -95,13 +95,13 @@ impl Report {
                 .unwrap_or_default()
                 .as_ms(),
             prefix_cache_reused_ratio: ratio(reused_tokens as f64, input_tokens as f64),
-            ttft: latency(1, &|record| since_arrival(record, record.first_token)),
-            ttst: latency(2, &|record| (record.second_token - record.first_token).as_ms()),
-            tpot: latency(2, &|record| {
-                (record.last_token - record.first_token).as_ms() / f64::from(record.output_tokens - 1)
+            ttft: distribution(&|record| Latency::Ttft.ms(record)),
+            ttst: distribution(&|record| {
+                (record.output_tokens >= 2).then(|| (record.second_token - record.first_token).as_ms())
             }),
+            tpot: distribution(&|record| Latency::Tpot.ms(record)),
             itl,
-            e2e_latency: latency(1, &|record| since_arrival(record, record.last_token)),
+            e2e_latency: distribution(&|record| Latency::E2e.ms(record)),
             output_token_throughput_per_user,
             rejections,
             warnings,

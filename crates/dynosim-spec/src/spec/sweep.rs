@@ -1,5 +1,6 @@
 //! A sweep over deployments.
 
+use std::ops::Not;
 use std::thread;
 
 use serde::{Deserialize, Serialize};
@@ -11,13 +12,13 @@ use super::router::{SweepRouterMode, SweepRouterSpec};
 use super::sla::SlaSpec;
 use crate::engine::{Backend, WorkerRole};
 use crate::error::{Checked, SpecError};
-use crate::reader::{self, OneOf, Presence, Section, Whole};
+use crate::reader::{self, Flag, OneOf, Presence, Section, Whole};
 use crate::workload_spec::WorkloadSpec;
 
 /// A sweep: which deployment within a GPU budget serves a load best under latency bounds.
 ///
 /// Serialising leaves `max_parallel_evals` out, because results do not depend on it and a written
-/// spec should not depend on the host.
+/// spec should not depend on the host, and `search.stopHopeless` unless it is on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplayOptimizeSpec {
@@ -147,11 +148,15 @@ impl ReplayOptimizeSpec {
         section.object("timing", Presence::Optional, |section| timing.fields(section));
         section.object("search", Presence::Optional, |section| {
             section.optional("beam", &mut search.beam, &Whole::at_least(1));
+            section.optional("stopHopeless", &mut search.stop_hopeless, &Flag);
         });
         section.optional("seed", seed, &Whole::at_least(0));
         let only_round_robin = router.mode == SweepRouterMode::RoundRobin;
         if only_round_robin && *seed != 0 {
             section.idle("seed", "with router mode round_robin");
+        }
+        if search.stop_hopeless && sla.active_bounds().next().is_none() {
+            section.idle("search.stopHopeless", "without a bound in sla");
         }
         idle::warn_about_queue_policies(section, engine, Pools::Any, only_round_robin, &router.base_config);
         idle::warn_about_shared_prefixes(section, engine, Pools::Any, workload);
@@ -172,16 +177,25 @@ pub enum Objective {
     MeanE2eLatency,
 }
 
-/// How widely a sweep searches.
+/// How widely a sweep searches, and how far it follows candidates that fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchSpec {
     /// Best tensor-parallel shapes whose worker splits are evaluated in each round, at least 1.
     pub beam: u32,
+    /// Whether the simulation of a candidate ends as soon as it proves that a bound of the SLA will be missed.
+    ///
+    /// Then the candidate has no metrics and an infinite penalty. Candidates that are given up rank equally, so a search
+    /// that would have gone on from the closest of them may take another path, to another best state or to none.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub stop_hopeless: bool,
 }
 
 impl Default for SearchSpec {
     fn default() -> Self {
-        Self { beam: 3 }
+        Self {
+            beam: 3,
+            stop_hopeless: false,
+        }
     }
 }

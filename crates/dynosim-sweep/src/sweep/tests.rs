@@ -3,6 +3,7 @@
 mod candidates;
 mod equal_states;
 mod failures;
+mod hopeless;
 mod outputs;
 
 use std::sync::Arc;

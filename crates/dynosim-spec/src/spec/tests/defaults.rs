@@ -39,6 +39,7 @@ fn of_a_sweep() {
     assert_eq!(sweep.router.prefill_load_scales, [0.0, 0.25, 0.5, 1.0, 2.0, 4.0]);
     assert_eq!(sweep.objective, Objective::Throughput);
     assert_eq!((sweep.search.beam, sweep.seed), (3, 0));
+    assert!(!sweep.search.stop_hopeless);
     assert!((1..=8).contains(&sweep.parallel_evals()));
     assert_eq!(sweep.sla.active_bounds().count(), 0);
 }

@@ -300,3 +300,16 @@ fn engine_arguments_of_roles_that_a_sweep_does_not_try() {
         ],
     );
 }
+
+#[test]
+fn a_stop_beyond_bounds_that_are_not_there() {
+    let stop = |stop: bool| set("search.stopHopeless", json!(stop));
+    let why = "search.stopHopeless: true has no effect without a bound in sla";
+    check_sweep(&[stop(true)], &[why]);
+    check_sweep(
+        &[stop(true), set("sla.ttft", json!(0))],
+        &["sla.ttft: is no bound, because it is not above 0", why],
+    );
+    check_sweep(&[stop(true), set("sla.p95Itl", json!(30))], &[]);
+    check_sweep(&[stop(false)], &[]);
+}

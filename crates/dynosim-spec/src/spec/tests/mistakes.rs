@@ -230,6 +230,8 @@ fn the_rest_of_a_sweep() {
             set("objective", json!("latency")),
             set("maxParallelEvals", json!(0)),
             set("search.beam", json!(0)),
+            set("search.stopHopeless", json!("no")),
+            set("search.stopHopless", json!(true)),
             set("seed", json!(0.5)),
         ],
         &[
@@ -238,6 +240,8 @@ fn the_rest_of_a_sweep() {
             "objective: must be throughput, mean_ttft or mean_e2e_latency, got \"latency\"",
             "maxParallelEvals: must be a whole number of at least 1, got 0",
             "search.beam: must be a whole number of at least 1, got 0",
+            "search.stopHopeless: must be true or false, got \"no\"",
+            "search.stopHopless: unknown key, did you mean `stopHopeless`?",
             "seed: must be a whole number of at least 0, got 0.5",
         ],
     );

@@ -218,6 +218,7 @@ prop_compose! {
         ttft in option::of(-1.0..1e6),
         objective in prop::sample::select(vec![Objective::MeanTtft, Objective::MeanE2eLatency]),
         beam in 1_u32..9,
+        stop_hopeless in any::<bool>(),
         seed in any::<u64>(),
     ) -> ReplayOptimizeSpec {
         ReplayOptimizeSpec {
@@ -225,7 +226,7 @@ prop_compose! {
             router: SweepRouterSpec { mode, overlap_credits, prefill_load_scales, base_config },
             objective,
             timing,
-            search: SearchSpec { beam },
+            search: SearchSpec { beam, stop_hopeless },
             seed,
             ..ReplayOptimizeSpec::new(engine, HardwareSpec::new("gb200").with_budget(total_gpus), workload)
         }
@@ -250,13 +251,27 @@ proptest! {
     }
 }
 
-#[test]
-fn the_number_of_parallel_simulations_is_not_written() {
+/// A sweep of defaults.
+fn plain_sweep() -> ReplayOptimizeSpec {
     let engine = EngineSpec::new("model", Backend::Vllm);
     let load = SyntheticLoad::Concurrency(1);
     let workload = WorkloadSpec::Synthetic(SyntheticWorkload::new(1, 1, 1, load));
-    let mut sweep = ReplayOptimizeSpec::new(engine, HardwareSpec::new("l40s").with_budget(1), workload);
+    ReplayOptimizeSpec::new(engine, HardwareSpec::new("l40s").with_budget(1), workload)
+}
+
+#[test]
+fn the_number_of_parallel_simulations_is_not_written() {
+    let mut sweep = plain_sweep();
     let text = serde_json::to_string(&sweep).expect("specs have a JSON form");
     sweep.max_parallel_evals = Some(5);
     assert_eq!(serde_json::to_string(&sweep).expect("specs have a JSON form"), text);
+}
+
+#[test]
+fn a_stop_that_is_off_is_not_written() {
+    let mut sweep = plain_sweep();
+    let search = |sweep: &ReplayOptimizeSpec| serde_json::to_string(&sweep.search).expect("specs have a JSON form");
+    assert_eq!(search(&sweep), r#"{"beam":3}"#);
+    sweep.search.stop_hopeless = true;
+    assert_eq!(search(&sweep), r#"{"beam":3,"stopHopeless":true}"#);
 }

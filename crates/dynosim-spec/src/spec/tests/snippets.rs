@@ -131,7 +131,7 @@ fn a_sweep() {
         "sla": {"ttft": 50000.0, "itl": 100.0, "e2eLatency": 60000.0},
         "router": {"mode": "both", "overlapCredits": [0.5, 1.0], "prefillLoadScales": [0.0, 1.0],
                    "baseConfig": {"router_temperature": 0.1}},
-        "objective": "mean_e2e_latency", "maxParallelEvals": 4, "search": {"beam": 1},
+        "objective": "mean_e2e_latency", "maxParallelEvals": 4, "search": {"beam": 1, "stopHopeless": true},
         "timing": {"provider": "table", "engineVersion": "0.14.0"}, "seed": 18446744073709551615
     }"#;
     let read = ReplayOptimizeSpec::from_json(text).expect("the document is valid");
@@ -144,6 +144,7 @@ fn a_sweep() {
         (sweep.parallel_evals(), sweep.search.beam, sweep.seed),
         (4, 1, u64::MAX)
     );
+    assert!(sweep.search.stop_hopeless);
 }
 
 #[test]

@@ -161,7 +161,7 @@ impl PassEnds {
     fn set(&mut self, pool: PoolIndex, worker: WorkerId, end: Option<PassEnd>) {
         let place = self.first_place[pool] + worker.get();
         self.keys[place as usize] = end.map_or(NEVER, key);
-        let mut node = (self.keys.len() + place as usize) / 2;
+        let mut node = usize::midpoint(self.keys.len(), place as usize);
         loop {
             let [left, right] = self.winners[node];
             let right_wins = self.keys[right as usize] < self.keys[left as usize];

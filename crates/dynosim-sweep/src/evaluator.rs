@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dynosim_core::{LatencyBound, WorkerShape};
+use dynosim_core::{LatencyBound, SimError, WorkerShape};
 use dynosim_spec::{PromptSegments, WorkerRole};
 use indexmap::{IndexMap, IndexSet};
 use rayon::prelude::*;
@@ -62,6 +62,14 @@ impl<'s, 'a> Evaluator<'s, 'a> {
         self.trials.len()
     }
 
+    /// Forgets simulations that were given up and gives up none from now on. Returns whether there were any.
+    pub(crate) fn make_whole(&mut self) -> bool {
+        let before = self.trials.len();
+        self.trials.retain(|_, trial| !matches!(trial, Trial::GivenUp(_)));
+        self.bounds.clear();
+        self.trials.len() < before
+    }
+
     /// Makes the simulations of these states, which are representatives and were not simulated yet.
     fn simulate_all(&mut self, states: &[State]) {
         let before = self.trials.len();
@@ -82,10 +90,10 @@ impl<'s, 'a> Evaluator<'s, 'a> {
     }
 
     fn simulate(&self, state: &State) -> Trial {
-        self.try_simulate(state).map_or_else(Trial::Failed, Trial::Finished)
+        self.try_simulate(state).unwrap_or_else(Trial::Failed)
     }
 
-    fn try_simulate(&self, state: &State) -> Result<Figures, String> {
+    fn try_simulate(&self, state: &State) -> Result<Trial, String> {
         let sweep = self.sweep;
         let mut pools: Vec<(&WorkerShape, u32)> = Vec::new();
         for pool in state.pools() {
@@ -107,8 +115,9 @@ impl<'s, 'a> Evaluator<'s, 'a> {
             .simulation(&pools, prompts, &router, sweep.spec.seed, sweep.build_router)
             .and_then(|simulation| simulation.giving_up_beyond(&self.bounds).run(Vec::new()));
         match outcome {
-            Ok(outcome) => Ok(Figures::of(&outcome.report)),
-            Err(error) => Err(hopeless::reason(sweep.spec, &error)),
+            Ok(outcome) => Ok(Trial::Finished(Figures::of(&outcome.report))),
+            Err(error @ SimError::GivenUp { .. }) => Ok(Trial::GivenUp(hopeless::reason(sweep.spec, &error))),
+            Err(error) => Err(error.to_string()),
         }
     }
 }

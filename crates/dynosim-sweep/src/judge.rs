@@ -12,8 +12,10 @@ use crate::state::State;
 pub(crate) enum Trial {
     /// With these figures.
     Finished(Figures),
-    /// Without any, for this reason: it failed, or was given up.
+    /// Without any, for this reason.
     Failed(String),
+    /// Before its end, because a bound will be missed whatever comes, as this says.
+    GivenUp(String),
 }
 
 /// What a verdict needs of a report.
@@ -63,7 +65,7 @@ impl Judge {
         let mut violations = Violations::default();
         self.check_budget(&state, &mut violations);
         let figures = match trial {
-            Trial::Failed(reason) => {
+            Trial::Failed(reason) | Trial::GivenUp(reason) => {
                 violations.add(f64::INFINITY, reason.clone());
                 None
             }

@@ -171,8 +171,13 @@ impl<'a> Sweep<'a> {
         let mut evaluator = Evaluator::new(self, self.judge(), mode.roles());
         let (space, first_router) = self.space(mode, evaluator.shapes())?;
         let beam = usize::try_from(self.spec.search.beam).unwrap_or(usize::MAX);
-        let evaluated = search(space.as_ref(), first_router, beam, &mut evaluator);
-        let (feasible, best_infeasible) = sift(&evaluated);
+        let mut evaluated = search(space.as_ref(), first_router, beam, &mut evaluator);
+        let (mut feasible, mut best_infeasible) = sift(&evaluated);
+        if feasible.is_empty() && evaluator.make_whole() {
+            // All who were given up rank alike, but the search goes on from the one closest to the bounds.
+            evaluated = search(space.as_ref(), first_router, beam, &mut evaluator);
+            (feasible, best_infeasible) = sift(&evaluated);
+        }
         let used: Vec<(WorkerRole, u32)> = evaluated
             .iter()
             .flat_map(|record| record.state.pools())

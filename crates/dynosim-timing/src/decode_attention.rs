@@ -185,7 +185,7 @@ impl Line {
         let beyond_start = length.cast_signed() - self.start.cast_signed();
         Reading {
             ms: self.start_ms + self.ms_per_token * beyond_start as f64,
-            extrapolated: self.start_extrapolated | (self.extrapolated & (beyond_start != 0)),
+            extrapolated: self.start_extrapolated || (self.extrapolated && beyond_start != 0),
         }
     }
 
@@ -196,7 +196,7 @@ impl Line {
         let beyond_start = lengths.cast_signed() - (points * self.start).cast_signed();
         Reading {
             ms: SAMPLES as f64 * self.start_ms + self.ms_per_token * beyond_start as f64,
-            extrapolated: self.start_extrapolated | (self.extrapolated & (beyond_start != 0)),
+            extrapolated: self.start_extrapolated || (self.extrapolated && beyond_start != 0),
         }
     }
 }

@@ -85,7 +85,7 @@ impl BlockPool {
 
     /// Leading full blocks of a sequence of `tokens` tokens that are resident.
     pub(crate) fn cached_blocks(&self, path: &[SegmentId], hold: &KvHold, tokens: u32) -> u32 {
-        let resident = self.cache.resident_prefix(path, &hold.prefix);
+        let resident = self.cache.resident_prefix(path, hold.prefix);
         resident.min(self.full_blocks(hold, tokens))
     }
 
@@ -97,7 +97,7 @@ impl BlockPool {
             return 0;
         }
         let full = wanted.min(self.full_blocks(hold, tokens));
-        let growth = self.cache.growth(path, &hold.prefix, full);
+        let growth = self.cache.growth(path, hold.prefix, full);
         let held_partial = u64::from(hold.partial);
         u64::from(growth.reactivated) + u64::from(growth.fresh) + u64::from(wanted - full) - held_partial
     }
@@ -117,7 +117,7 @@ impl BlockPool {
             self.promote(path, hold);
         }
         let full = wanted.min(self.full_blocks(hold, tokens));
-        let growth = self.cache.growth(path, &hold.prefix, full);
+        let growth = self.cache.growth(path, hold.prefix, full);
         // Hold what is resident first, so that making room cannot evict it.
         self.cache.extend(path, &mut hold.prefix, full - growth.fresh);
         let fresh = u64::from(growth.fresh).min(self.available_blocks());

@@ -24,12 +24,12 @@ impl PrefixHold {
         }
     }
 
-    fn tail(&self) -> Option<StretchId> {
+    fn tail(self) -> Option<StretchId> {
         (self.tail != StretchId::NONE).then_some(self.tail)
     }
 
     /// Blocks held.
-    pub(crate) fn blocks(&self) -> u32 {
+    pub(crate) fn blocks(self) -> u32 {
         self.blocks
     }
 }
@@ -197,7 +197,7 @@ impl PrefixCache {
     }
 
     /// Leading blocks of a request that are resident, whether held or not.
-    pub(crate) fn resident_prefix(&self, path: &[SegmentId], hold: &PrefixHold) -> u32 {
+    pub(crate) fn resident_prefix(&self, path: &[SegmentId], hold: PrefixHold) -> u32 {
         let mut blocks = 0;
         for segment in self.usable(path) {
             let stretch = &self.stretches[segment.index()];
@@ -210,7 +210,7 @@ impl PrefixCache {
     }
 
     /// What it would take for a request to hold its first `to` blocks.
-    pub(crate) fn growth(&self, path: &[SegmentId], hold: &PrefixHold, to: u32) -> Growth {
+    pub(crate) fn growth(&self, path: &[SegmentId], hold: PrefixHold, to: u32) -> Growth {
         let mut growth = Growth::default();
         if to <= hold.blocks {
             return growth;
@@ -247,7 +247,7 @@ impl PrefixCache {
         if to <= hold.blocks {
             return growth;
         }
-        if let Some(tail) = self.tail_in_use(hold) {
+        if let Some(tail) = self.tail_in_use(*hold) {
             let held = self.stretches[tail.index()].held();
             self.grow(tail, held, held + (to - hold.blocks), &mut growth);
             hold.blocks = to;
@@ -340,7 +340,7 @@ impl PrefixCache {
     }
 
     /// The tail of a request that holds some of it, and so all that comes before.
-    fn tail_in_use(&self, hold: &PrefixHold) -> Option<StretchId> {
+    fn tail_in_use(&self, hold: PrefixHold) -> Option<StretchId> {
         hold.tail().filter(|tail| self.stretches[tail.index()].held() > 0)
     }
 

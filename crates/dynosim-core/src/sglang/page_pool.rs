@@ -64,14 +64,14 @@ impl PagePool {
 
     /// Leading tokens of a sequence of `tokens` tokens that are cached, in whole pages.
     pub(super) fn cached_tokens(&self, path: &[SegmentId], hold: &PageHold, tokens: u32) -> u32 {
-        let pages = self.cache.resident_prefix(path, &hold.locked);
+        let pages = self.cache.resident_prefix(path, hold.locked);
         pages.min(self.page.full_blocks(tokens)) * self.page.tokens()
     }
 
     /// Pages now held by nobody that a request needs to hold `tokens` tokens, `cached` of them from the cache.
     pub(super) fn pages_needed(&self, path: &[SegmentId], hold: &PageHold, cached: u32, tokens: u32) -> u64 {
         let cached_pages = self.page.full_blocks(cached).max(hold.locked.blocks());
-        let reactivated = self.cache.growth(path, &hold.locked, cached_pages).reactivated;
+        let reactivated = self.cache.growth(path, hold.locked, cached_pages).reactivated;
         let held = cached_pages + hold.own;
         u64::from(reactivated) + u64::from(self.page.blocks_for(tokens).saturating_sub(held))
     }

@@ -80,7 +80,7 @@ impl<'a> Twins<'a> {
                 let to = (self.held[request] + blocks).min(30);
                 let expected = self.plain_growth(request, to);
                 let path = self.prompts.path(request);
-                prop_assert_eq!(self.cache.growth(path, &self.holds[request], to), expected);
+                prop_assert_eq!(self.cache.growth(path, self.holds[request], to), expected);
                 prop_assert_eq!(self.cache.extend(path, &mut self.holds[request], to), expected);
                 for index in self.held[request]..to {
                     self.plain.hold(self.prompts.blocks[request][index as usize]);
@@ -137,7 +137,7 @@ impl<'a> Twins<'a> {
             let path = self.prompts.path(request);
             let resident = self.plain.resident_prefix(blocks);
             if !self.retired[request] {
-                prop_assert_eq!(self.cache.resident_prefix(path, &self.holds[request]), resident);
+                prop_assert_eq!(self.cache.resident_prefix(path, self.holds[request]), resident);
             }
             let mut known = 0;
             for segment in path {

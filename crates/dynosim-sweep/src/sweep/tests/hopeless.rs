@@ -85,7 +85,7 @@ fn best_states(spec: &ReplayOptimizeSpec) -> [Option<State>; 2] {
 
 #[test]
 fn the_best_feasible_state_is_the_same() {
-    for sla in [ttft(), e2e_latency(), p95_e2e_latency()] {
+    for sla in slas() {
         let spec = bounded(sla);
         let whole = best_states(&spec);
         assert!(whole[0].is_some(), "{:?}", spec.sla);
@@ -94,11 +94,23 @@ fn the_best_feasible_state_is_the_same() {
 }
 
 #[test]
-fn a_search_among_those_that_are_given_up_may_take_another_path() {
-    // What meets this bound is found from the closest of those that do not.
-    let spec = bounded(p95_ttft());
-    assert!(best_states(&spec)[1].is_some());
-    assert_eq!(best_states(&hopeless_stopped(&spec))[1], None);
+fn without_a_feasible_state_everything_is_simulated_to_its_end() {
+    let nobody_keeps_it = SlaSpec {
+        ttft: Some(1e-6),
+        ..SlaSpec::default()
+    };
+    // What meets the second bound is found from the closest of those that do not.
+    for sla in [nobody_keeps_it, p95_ttft()] {
+        let spec = bounded(sla);
+        let [_, whole] = both_searches(&spec);
+        let [_, stopped] = both_searches(&hopeless_stopped(&spec));
+        let figures = |records: &[Record]| -> Vec<_> {
+            let figures = |record: &Record| (record.state, record.metrics.clone(), record.infeasible_reason.clone());
+            records.iter().map(figures).collect()
+        };
+        assert_eq!(figures(&stopped.evaluated), figures(&whole.evaluated));
+        assert!(!stopped.evaluated.iter().any(is_given_up));
+    }
 }
 
 #[test]

@@ -117,6 +117,13 @@ impl BlockPool {
             self.promote(path, hold);
         }
         let full = wanted.min(self.full_blocks(hold, tokens));
+        if u64::from(wanted - hold.blocks()) <= self.free_blocks() {
+            // There is room for everything, found in the cache or not.
+            self.cache.extend(path, &mut hold.prefix, full);
+            hold.partial = wanted > full;
+            self.partial_blocks += u64::from(hold.partial);
+            return target;
+        }
         let growth = self.cache.growth(path, hold.prefix, full);
         // Hold what is resident first, so that making room cannot evict it.
         self.cache.extend(path, &mut hold.prefix, full - growth.fresh);

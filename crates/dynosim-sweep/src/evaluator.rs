@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dynosim_core::{LatencyBound, SimError, WorkerShape};
+use dynosim_core::{LatencyBound, WorkerShape};
 use dynosim_spec::{PromptSegments, WorkerRole};
 use indexmap::{IndexMap, IndexSet};
 use rayon::prelude::*;
@@ -65,7 +65,7 @@ impl<'s, 'a> Evaluator<'s, 'a> {
     /// Forgets simulations that were given up and gives up none from now on. Returns whether there were any.
     pub(crate) fn make_whole(&mut self) -> bool {
         let before = self.trials.len();
-        self.trials.retain(|_, trial| !matches!(trial, Trial::GivenUp(_)));
+        self.trials.retain(|_, trial| !matches!(trial, Trial::GivenUp { .. }));
         self.bounds.clear();
         self.trials.len() < before
     }
@@ -116,8 +116,7 @@ impl<'s, 'a> Evaluator<'s, 'a> {
             .and_then(|simulation| simulation.giving_up_beyond(&self.bounds).run(Vec::new()));
         match outcome {
             Ok(outcome) => Ok(Trial::Finished(Figures::of(&outcome.report))),
-            Err(error @ SimError::GivenUp { .. }) => Ok(Trial::GivenUp(hopeless::reason(sweep.spec, &error))),
-            Err(error) => Err(error.to_string()),
+            Err(error) => hopeless::given_up(sweep.spec, &error).ok_or_else(|| error.to_string()),
         }
     }
 }

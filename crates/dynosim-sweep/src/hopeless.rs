@@ -3,6 +3,8 @@
 use dynosim_core::{LatencyBound, SimError};
 use dynosim_spec::ReplayOptimizeSpec;
 
+use crate::judge::Trial;
+
 /// Bounds beyond which simulations are given up: none unless the spec asks for it.
 pub(crate) fn latency_bounds(spec: &ReplayOptimizeSpec) -> Vec<LatencyBound> {
     if !spec.search.stop_hopeless {
@@ -14,23 +16,28 @@ pub(crate) fn latency_bounds(spec: &ReplayOptimizeSpec) -> Vec<LatencyBound> {
         .collect()
 }
 
-/// Why a simulation has no report; a bound beyond which it was given up has its name in the spec.
-pub(crate) fn reason(spec: &ReplayOptimizeSpec, error: &SimError) -> String {
+/// What a simulation that ended with this error counts as, if it was given up.
+///
+/// Bounds are missed for certain when what has finished uses them up. The earlier that is, the farther away is a
+/// state from keeping the bound: the rest is taken to go on in the same way.
+pub(crate) fn given_up(spec: &ReplayOptimizeSpec, error: &SimError) -> Option<Trial> {
     let SimError::GivenUp {
         bound,
         finished,
         requests,
     } = error
     else {
-        return error.to_string();
+        return None;
     };
     let metric = bound.metric();
-    let mut names = spec.sla.active_bounds().filter(|bound| bound.metric == metric);
-    let Some(name) = names.next().map(|bound| bound.name) else {
-        return error.to_string();
-    };
+    let name = spec.sla.active_bounds().find(|bound| bound.metric == metric)?.name;
     let limit_ms = bound.limit_ms;
-    format!("given up after {finished} of {requests} requests: sla.{name}: {metric} exceeds {limit_ms} whatever comes")
+    Some(Trial::GivenUp {
+        reason: format!(
+            "given up after {finished} of {requests} requests: sla.{name}: {metric} exceeds {limit_ms} ms whatever comes"
+        ),
+        expected_excess: *requests as f64 / (*finished).max(1) as f64 - 1.0,
+    })
 }
 
 #[cfg(test)]
@@ -71,15 +78,20 @@ mod tests {
                 requests: 50,
             };
             let expected = format!(
-                "given up after 12 of 50 requests: sla.{}: {} exceeds {} whatever comes",
+                "given up after 12 of 50 requests: sla.{}: {} exceeds {} ms whatever comes",
                 active.name, active.metric, active.bound_ms
             );
-            assert_eq!(reason(&spec, &error), expected);
+            let Some(Trial::GivenUp {
+                reason,
+                expected_excess,
+            }) = given_up(&spec, &error)
+            else {
+                panic!("{error} is giving up");
+            };
+            assert_eq!(reason, expected);
+            assert!((expected_excess - (50.0 / 12.0 - 1.0)).abs() < 1e-12);
         }
-        assert_eq!(
-            reason(&spec, &SimError::ClockExhausted),
-            SimError::ClockExhausted.to_string()
-        );
+        assert!(given_up(&spec, &SimError::ClockExhausted).is_none());
     }
 
     #[test]

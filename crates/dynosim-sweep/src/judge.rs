@@ -14,8 +14,13 @@ pub(crate) enum Trial {
     Finished(Figures),
     /// Without any, for this reason.
     Failed(String),
-    /// Before its end, because a bound will be missed whatever comes, as this says.
-    GivenUp(String),
+    /// Before its end, because a bound will be missed whatever comes.
+    GivenUp {
+        /// Which bound, and when that was clear.
+        reason: String,
+        /// By how much the bound would be exceeded if the rest went on in the same way.
+        expected_excess: f64,
+    },
 }
 
 /// What a verdict needs of a report.
@@ -65,8 +70,15 @@ impl Judge {
         let mut violations = Violations::default();
         self.check_budget(&state, &mut violations);
         let figures = match trial {
-            Trial::Failed(reason) | Trial::GivenUp(reason) => {
+            Trial::Failed(reason) => {
                 violations.add(f64::INFINITY, reason.clone());
+                None
+            }
+            Trial::GivenUp {
+                reason,
+                expected_excess,
+            } => {
+                violations.add(*expected_excess, reason.clone());
                 None
             }
             Trial::Finished(figures) => {
@@ -86,6 +98,7 @@ impl Judge {
             total_gpus_used: state.total_gpus(),
             objective: self.objective,
             score: figures.and_then(|figures| self.score(figures)),
+            given_up: matches!(trial, Trial::GivenUp { .. }),
             feasible: violations.reasons.is_empty(),
             violation_penalty: violations.penalty,
             infeasible_reason: (!violations.reasons.is_empty()).then(|| violations.reasons.join("; ")),

@@ -75,6 +75,7 @@ mod tests {
             score: feasible.then_some(leading),
             feasible,
             violation_penalty: if feasible { 0.0 } else { leading },
+            given_up: false,
             infeasible_reason: None,
         }
     }

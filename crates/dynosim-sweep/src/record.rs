@@ -32,11 +32,14 @@ pub struct Record {
     /// Output tokens per second, or a mean latency in milliseconds with its sign turned round: the
     /// more the better. `None` without a report.
     pub score: Option<f64>,
+    /// Whether the simulation was given up because a bound was going to be missed.
+    pub given_up: bool,
     /// Whether the state serves every request, meets every bound and keeps within the budget.
     pub feasible: bool,
     /// How far the state is from being feasible: the relative excess over each bound, summed up,
     /// plus 1 for exceeding the budget, plus 1 and the share of rejected requests if there are any.
-    /// Infinite without a report (the simulation failed or was given up), 0 if feasible.
+    /// Infinite if the simulation failed, 0 if feasible. If it was given up, an estimate: by how much the bound
+    /// would be exceeded if the rest of the requests went on in the same way.
     pub violation_penalty: f64,
     /// What keeps the state from being feasible, and by how much.
     pub infeasible_reason: Option<String>,

@@ -69,19 +69,28 @@ impl OptimizationResult {
         outcomes(near, usize::MAX).len()
     }
 
+    /// States whose simulation was given up.
+    pub fn given_up(&self) -> usize {
+        self.evaluated.iter().filter(|record| record.given_up).count()
+    }
+
     /// One sentence on the outcome: the best state, or what is wrong with the closest one.
     pub fn verdict(&self) -> String {
         let visited = self.evaluated.len();
+        let given_up = match self.given_up() {
+            0 => String::new(),
+            given_up => format!(", {given_up} given up"),
+        };
         if let Some(best) = &self.best_feasible {
             let feasible = self.feasible.len();
             return format!(
-                "best of {visited} visited states, {feasible} of them feasible: {}",
+                "best of {visited} visited states, {feasible} of them feasible{given_up}: {}",
                 best.state
             );
         }
         match &self.best_infeasible {
             Some(nearest) => format!(
-                "none of {visited} visited states is feasible; the closest is {}: {}",
+                "none of {visited} visited states is feasible (a wider search.beam visits more); the closest is {}: {}",
                 nearest.state,
                 nearest.infeasible_reason.as_deref().unwrap_or("unknown reason")
             ),
@@ -132,11 +141,14 @@ impl OptimizationResult {
     /// Everything but the spec.
     pub(crate) fn findings(&self) -> Result<Map<String, Value>, SweepError> {
         let mut findings = Map::new();
-        let counts = json!({
+        let mut counts = json!({
             "evaluated": self.evaluated.len(),
             "feasible": self.feasible.len(),
             "simulations": self.simulations,
         });
+        if self.spec.search.stop_hopeless {
+            counts["given_up"] = json!(self.given_up());
+        }
         for (key, value) in [
             ("best_feasible", serde_json::to_value(&self.best_feasible)?),
             ("best_infeasible", serde_json::to_value(&self.best_infeasible)?),

@@ -119,6 +119,7 @@ mod tests {
             score: Some(958.978_4),
             feasible: true,
             violation_penalty: 0.0,
+            given_up: false,
             infeasible_reason: None,
         }
     }

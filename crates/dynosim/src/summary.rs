@@ -85,7 +85,7 @@ fn alternatives(result: &OptimizationResult) -> String {
     if let Some(fewest) = fewest.filter(|fewest| fewest.total_gpus_used < best.total_gpus_used) {
         let _ = writeln!(
             text,
-            "Fewest GPUs that do: {} ({}, {:.1} tok/s)",
+            "Fewest GPUs that meet the bounds: {} ({}, {:.1} tok/s)",
             fewest.state,
             gpus(fewest.total_gpus_used, ""),
             fewest.metric("output_throughput_tok_s").unwrap_or(0.0)

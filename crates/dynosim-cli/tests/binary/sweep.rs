@@ -174,7 +174,7 @@ fn open_loops_name_the_smallest_state_that_does() {
     );
     assert!(
         ran.stdout
-            .contains("Fewest GPUs that do: tp=1 workers=1 round_robin (1 GPU, "),
+            .contains("Fewest GPUs that meet the bounds: tp=1 workers=1 round_robin (1 GPU, "),
         "{}",
         ran.stdout
     );

@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p dynosim --bench cases -- [WORD]...` runs the cases whose names contain all words.
 //! Every repetition must give the same report. The best time is the figure to compare: whatever
-//! else the machine does only adds to it. With `--once` each case runs once, for a profiler.
+//! else the machine does only adds to it. With `--once` each case runs once, for a profiler; words that no name
+//! contains, such as `?`, list the names.
 
 mod fleet;
 
@@ -27,6 +28,8 @@ const KV_TOKENS: u32 = 20_000 * 512;
 const LEAST_RUNS: usize = 3;
 const LEAST_TIME: Duration = Duration::from_millis(1500);
 
+const RULES: [(&str, Rules); 2] = [("dynosim-1.2", Rules::Dynosim12), ("vllm-v1", Rules::VllmV1)];
+
 /// A workload and the workers that serve it.
 struct Case {
     name: &'static str,
@@ -39,12 +42,20 @@ fn main() {
     let (flags, words): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg.starts_with("--"));
     let once = flags.iter().any(|flag| flag == "--once");
     let wanted = |name: &str| words.iter().all(|word| name.contains(word.as_str()));
+    let names = names();
+    if !names.iter().any(|name| wanted(name)) {
+        println!(
+            "No case has all of these words in its name. There are:\n{}",
+            names.join("\n")
+        );
+        std::process::exit(2);
+    }
     println!(
         "{:<58} {:>5} {:>10} {:>10} {:>10}",
         "case", "runs", "best ms", "median ms", "peak MiB"
     );
     for case in cases() {
-        for (rules_name, rules) in [("dynosim-1.2", Rules::Dynosim12), ("vllm-v1", Rules::VllmV1)] {
+        for (rules_name, rules) in RULES {
             for (timing_name, provider) in providers() {
                 let name = |router: &str| format!("{} {router} {rules_name} {timing_name}", case.name);
                 let routers: Vec<_> = fleet::routers()
@@ -69,6 +80,19 @@ fn main() {
             workload.requests().len()
         });
     }
+}
+
+/// The names of all cases.
+fn names() -> Vec<String> {
+    let mut names = vec!["load conversation".to_owned()];
+    for case in cases() {
+        for (router, _) in fleet::routers() {
+            for (rules, _) in RULES {
+                names.extend(providers().map(|(timing, _)| format!("{} {router} {rules} {timing}", case.name)));
+            }
+        }
+    }
+    names
 }
 
 fn providers() -> [(&'static str, Box<dyn TimingProvider>); 2] {

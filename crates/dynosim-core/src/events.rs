@@ -105,7 +105,9 @@ struct PassEnds {
 const NEVER: u128 = u128::MAX;
 
 fn key(end: PassEnd) -> u128 {
-    u128::from(end.time.as_nanos()) << 64 | u128::from(end.last_step_start.as_nanos())
+    let key = u128::from(end.time.as_nanos()) << 64 | u128::from(end.last_step_start.as_nanos());
+    // Also at the end of the clock there is an end.
+    key.min(NEVER - 1)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "each half of a key is a time")]
@@ -177,6 +179,68 @@ impl PassEnds {
             }
             *winner_before = winner;
             node /= 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(time: u64, last_step_start: u64, pool: PoolIndex, worker: u32) -> PassEnd {
+        PassEnd {
+            time: SimTime::from_nanos(time),
+            last_step_start: SimTime::from_nanos(last_step_start),
+            pool,
+            worker: WorkerId::new(worker),
+        }
+    }
+
+    /// All ends planned at first, in the order in which they come.
+    fn order(pool_sizes: &[usize], ends: &[PassEnd]) -> Vec<PassEnd> {
+        let mut events = Events::new(pool_sizes);
+        for &end in ends {
+            events.plan_pass_end(end);
+        }
+        std::iter::from_fn(|| {
+            let next = events.next_time()?;
+            events.pop_pass_end(next)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn ends_come_by_time_start_pool_and_worker() {
+        let expected = [
+            end(4, 3, 1, 1),
+            end(5, 1, 1, 0),
+            end(5, 2, 0, 2),
+            end(5, 2, 1, 3),
+            end(9, 0, 0, 0),
+        ];
+        for rotation in 0..expected.len() {
+            let mut ends = expected;
+            ends.rotate_left(rotation);
+            assert_eq!(order(&[3, 4], &ends), expected);
+        }
+    }
+
+    #[test]
+    fn a_planned_end_takes_the_place_of_the_one_before() {
+        let mut events = Events::new(&[1]);
+        events.plan_pass_end(end(7, 0, 0, 0));
+        events.plan_pass_end(end(5, 4, 0, 0));
+        assert_eq!(events.next_time(), Some(SimTime::from_nanos(5)));
+        events.drop_pass_end(0, WorkerId::new(0));
+        assert_eq!(events.next_time(), None);
+    }
+
+    #[test]
+    fn the_end_of_the_clock_is_an_end_too() {
+        for last_step_start in [0, u64::MAX] {
+            let mut events = Events::new(&[2]);
+            events.plan_pass_end(end(u64::MAX, last_step_start, 0, 1));
+            assert_eq!(events.next_time(), Some(SimTime::MAX));
         }
     }
 }

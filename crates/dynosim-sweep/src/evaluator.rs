@@ -35,6 +35,8 @@ pub(crate) struct Evaluator<'s, 'a> {
     prompts: Vec<(WorkerRole, Arc<PromptSegments>)>,
     /// How the simulations of representatives ended, in order of first use.
     trials: IndexMap<State, Trial>,
+    /// Whole simulations of a search before this one.
+    whole: IndexMap<State, Trial>,
 }
 
 impl<'s, 'a> Evaluator<'s, 'a> {
@@ -49,6 +51,7 @@ impl<'s, 'a> Evaluator<'s, 'a> {
             shapes: WorkerShapes::bind(scenario, sweep.provider, roles),
             prompts: prompt_roles.map(|&role| (role, scenario.prompts(role))).collect(),
             trials: IndexMap::new(),
+            whole: IndexMap::new(),
         }
     }
 
@@ -62,12 +65,14 @@ impl<'s, 'a> Evaluator<'s, 'a> {
         self.trials.len()
     }
 
-    /// Forgets simulations that were given up and gives up none from now on. Returns whether there were any.
-    pub(crate) fn make_whole(&mut self) -> bool {
+    /// Begins anew and gives up no simulation from now on; those that were whole are used again. Returns whether any
+    /// was given up so far.
+    pub(crate) fn begin_whole(&mut self) -> bool {
         let before = self.trials.len();
-        self.trials.retain(|_, trial| !matches!(trial, Trial::GivenUp { .. }));
+        self.whole = std::mem::take(&mut self.trials);
+        self.whole.retain(|_, trial| !matches!(trial, Trial::GivenUp { .. }));
         self.bounds.clear();
-        self.trials.len() < before
+        self.whole.len() < before
     }
 
     /// Makes the simulations of these states, which are representatives and were not simulated yet.
@@ -90,7 +95,10 @@ impl<'s, 'a> Evaluator<'s, 'a> {
     }
 
     fn simulate(&self, state: &State) -> Trial {
-        self.try_simulate(state).unwrap_or_else(Trial::Failed)
+        match self.whole.get(state) {
+            Some(trial) => trial.clone(),
+            None => self.try_simulate(state).unwrap_or_else(Trial::Failed),
+        }
     }
 
     fn try_simulate(&self, state: &State) -> Result<Trial, String> {

@@ -173,8 +173,8 @@ impl<'a> Sweep<'a> {
         let beam = usize::try_from(self.spec.search.beam).unwrap_or(usize::MAX);
         let mut evaluated = search(space.as_ref(), first_router, beam, &mut evaluator);
         let (mut feasible, mut best_infeasible) = sift(&evaluated);
-        if feasible.is_empty() && evaluator.make_whole() {
-            // All who were given up rank alike, but the search goes on from the one closest to the bounds.
+        if feasible.is_empty() && evaluator.begin_whole() {
+            // The search goes on from the state that is closest to the bounds, which was only estimated.
             evaluated = search(space.as_ref(), first_router, beam, &mut evaluator);
             (feasible, best_infeasible) = sift(&evaluated);
         }

@@ -62,6 +62,16 @@ impl RunRouterSpec {
             if self.base_config != KvRouterConfig::default() {
                 section.warn("baseConfig", "has no effect with mode round_robin");
             }
+            return;
+        }
+        let (base, default) = (&self.base_config, KvRouterConfig::default());
+        if self.overlap_score_credit.is_some() && differ(base.overlap_score_credit, default.overlap_score_credit) {
+            let message = "has no effect beside router.overlapScoreCredit";
+            section.warn("baseConfig.overlap_score_credit", message);
+        }
+        if self.prefill_load_scale.is_some() && differ(base.prefill_load_scale, default.prefill_load_scale) {
+            let message = "has no effect beside router.prefillLoadScale";
+            section.warn("baseConfig.prefill_load_scale", message);
         }
     }
 }

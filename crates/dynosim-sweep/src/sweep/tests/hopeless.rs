@@ -105,11 +105,7 @@ fn without_a_feasible_state_everything_is_simulated_to_its_end() {
         let spec = bounded(sla);
         let [_, whole] = both_searches(&spec);
         let [_, stopped] = both_searches(&hopeless_stopped(&spec));
-        let figures = |records: &[Record]| -> Vec<_> {
-            let figures = |record: &Record| (record.state, record.metrics.clone(), record.infeasible_reason.clone());
-            records.iter().map(figures).collect()
-        };
-        assert_eq!(figures(&stopped.evaluated), figures(&whole.evaluated));
+        assert_eq!(stopped.evaluated, whole.evaluated);
         assert!(!stopped.evaluated.iter().any(is_given_up));
     }
 }

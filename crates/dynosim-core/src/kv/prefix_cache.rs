@@ -3,6 +3,8 @@
 //! A request's full blocks are its shared segments (`PromptSegments`) followed by a private tail:
 //! the rest of its prompt and what it has generated. Segments and tails are both *stretches*.
 
+use std::sync::Arc;
+
 use dynosim_spec::{PromptSegments, SegmentId};
 
 use super::idle_list::{IdleList, RunId, Stretches};
@@ -65,40 +67,21 @@ impl StretchId {
 
 /// State of one stretch on this worker, kept small because there is one per worker and segment.
 ///
-/// Invariant: held depth <= resident depth <= `blocks`.
+/// Invariant: held depth <= resident depth <= blocks of the segment. A tail has no end.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
-    /// Blocks of the segment; [`TAIL`] for a tail.
-    blocks: u32,
     resident: u32,
-    /// Requests that hold the whole segment.
-    full_holders: u32,
-    /// The deepest that anybody holds who holds only a part.
-    partly_held: u32,
+    /// Of a segment: requests that hold the whole of it. Of a tail: blocks that its request holds.
+    holding: u32,
     shallowest_idle: RunId,
 }
 
-/// The blocks of a tail, which has no end: its one holder never holds the whole of it.
-const TAIL: u32 = u32::MAX;
-
 impl Stretch {
-    const fn new(blocks: u32) -> Self {
-        Self {
-            blocks,
-            resident: 0,
-            full_holders: 0,
-            partly_held: 0,
-            shallowest_idle: RunId::NONE,
-        }
-    }
-
-    fn held(&self) -> u32 {
-        if self.full_holders > 0 {
-            self.blocks
-        } else {
-            self.partly_held
-        }
-    }
+    const EMPTY: Self = Self {
+        resident: 0,
+        holding: 0,
+        shallowest_idle: RunId::NONE,
+    };
 }
 
 impl Stretches for Vec<Stretch> {
@@ -119,11 +102,12 @@ pub(crate) struct PrefixCache {
     stretches: Vec<Stretch>,
     /// Depths of requests that hold a part of a segment: those in the middle of a prompt.
     partial_holders: Vec<(StretchId, u32)>,
+    /// The segments, shared by all workers; `None` if released blocks are forgotten.
+    prompts: Option<Arc<PromptSegments>>,
     segments: u32,
     unused_tails: Vec<StretchId>,
     idle: IdleList,
     resident: u64,
-    keep_released: bool,
     evictions: u64,
     publish: bool,
     changed: Vec<SegmentId>,
@@ -131,29 +115,26 @@ pub(crate) struct PrefixCache {
 
 impl PrefixCache {
     /// A cache for these prompts that keeps released blocks until they are evicted.
-    pub(crate) fn for_prompts(prompts: &PromptSegments) -> Self {
-        let segments = u32::try_from(prompts.segment_count()).expect("segments are indexed by u32");
-        let blocks = (0..segments).map(|segment| prompts.segment_blocks(SegmentId::new(segment)));
-        Self::over(blocks.map(Stretch::new).collect())
+    pub(crate) fn for_prompts(prompts: &Arc<PromptSegments>) -> Self {
+        let segments = prompts.segment_count();
+        Self {
+            stretches: vec![Stretch::EMPTY; segments],
+            segments: u32::try_from(segments).expect("segments are indexed by u32"),
+            prompts: Some(Arc::clone(prompts)),
+            ..Self::without_reuse()
+        }
     }
 
     /// A cache that forgets blocks as soon as nobody holds them, and so never finds any again.
     pub(crate) fn without_reuse() -> Self {
         Self {
-            keep_released: false,
-            ..Self::over(Vec::new())
-        }
-    }
-
-    fn over(segments: Vec<Stretch>) -> Self {
-        Self {
-            segments: u32::try_from(segments.len()).expect("segments are indexed by u32"),
-            stretches: segments,
+            stretches: Vec::new(),
             partial_holders: Vec::new(),
+            prompts: None,
+            segments: 0,
             unused_tails: Vec::new(),
             idle: IdleList::new(),
             resident: 0,
-            keep_released: true,
             evictions: 0,
             publish: false,
             changed: Vec::new(),
@@ -199,10 +180,10 @@ impl PrefixCache {
     /// Leading blocks of a request that are resident, whether held or not.
     pub(crate) fn resident_prefix(&self, path: &[SegmentId], hold: PrefixHold) -> u32 {
         let mut blocks = 0;
-        for segment in self.usable(path) {
-            let stretch = &self.stretches[segment.index()];
-            blocks += stretch.resident;
-            if stretch.resident < stretch.blocks {
+        for &segment in self.usable(path) {
+            let resident = self.stretches[segment.index()].resident;
+            blocks += resident;
+            if resident < self.segment_blocks(segment) {
                 return blocks;
             }
         }
@@ -215,28 +196,31 @@ impl PrefixCache {
         if to <= hold.blocks {
             return growth;
         }
-        let mut visit = |stretch: Option<&Stretch>, from: u32, to: u32| {
-            let (held, resident) = stretch.map_or((0, 0), |stretch| (stretch.held(), stretch.resident));
+        let mut visit = |stretch: Option<StretchId>, from: u32, to: u32| {
+            let state = |id: StretchId| (self.held(id), self.stretches[id.index()].resident);
+            let (held, resident) = stretch.map_or((0, 0), state);
             growth.reactivated += to.min(resident).saturating_sub(from.max(held));
             growth.fresh += to.saturating_sub(from.max(resident));
         };
         if let Some(tail) = self.tail_in_use(hold) {
-            let stretch = &self.stretches[tail.index()];
-            visit(Some(stretch), stretch.held(), stretch.held() + (to - hold.blocks));
+            let held = self.held(tail);
+            visit(Some(tail), held, held + (to - hold.blocks));
             return growth;
         }
         let mut start = 0;
-        for segment in self.usable(path) {
-            let stretch = &self.stretches[segment.index()];
-            let end = start + stretch.blocks;
+        for &segment in self.usable(path) {
+            let end = start + self.segment_blocks(segment);
             if hold.blocks < end && start < to {
-                visit(Some(stretch), hold.blocks.saturating_sub(start), to.min(end) - start);
+                visit(
+                    Some(StretchId::of_segment(segment)),
+                    hold.blocks.saturating_sub(start),
+                    to.min(end) - start,
+                );
             }
             start = end;
         }
         if start < to {
-            let tail = hold.tail().map(|tail| &self.stretches[tail.index()]);
-            visit(tail, hold.blocks.saturating_sub(start), to - start);
+            visit(hold.tail(), hold.blocks.saturating_sub(start), to - start);
         }
         growth
     }
@@ -248,7 +232,7 @@ impl PrefixCache {
             return growth;
         }
         if let Some(tail) = self.tail_in_use(*hold) {
-            let held = self.stretches[tail.index()].held();
+            let held = self.held(tail);
             self.grow(tail, held, held + (to - hold.blocks), &mut growth);
             hold.blocks = to;
             return growth;
@@ -256,7 +240,7 @@ impl PrefixCache {
         let mut start = 0;
         for &segment in self.usable(path) {
             let id = StretchId::of_segment(segment);
-            let end = start + self.stretches[id.index()].blocks;
+            let end = start + self.segment_blocks(segment);
             if hold.blocks < end && start < to {
                 self.grow(id, hold.blocks.saturating_sub(start), to.min(end) - start, &mut growth);
             }
@@ -287,7 +271,7 @@ impl PrefixCache {
             let shallowest = &mut self.stretches[tail.index()].shallowest_idle;
             self.idle.orphan(std::mem::replace(shallowest, RunId::NONE));
             let held = hold.blocks.saturating_sub(shared_blocks);
-            if self.keep_released {
+            if self.prompts.is_some() {
                 self.idle.push_orphans(held);
             } else {
                 self.resident -= u64::from(held);
@@ -318,15 +302,17 @@ impl PrefixCache {
 
     /// Blocks of the part of a request that it may share.
     fn shared_blocks(&self, path: &[SegmentId]) -> u32 {
-        let blocks = |segment: &SegmentId| self.stretches[segment.index()].blocks;
-        self.usable(path).iter().map(blocks).sum()
+        self.usable(path)
+            .iter()
+            .map(|&segment| self.segment_blocks(segment))
+            .sum()
     }
 
     fn release_shared(&mut self, path: &[SegmentId], hold: &mut PrefixHold, shared_blocks: u32) {
         let mut end = shared_blocks;
         for &segment in self.usable(path).iter().rev() {
             let id = StretchId::of_segment(segment);
-            let start = end - self.stretches[id.index()].blocks;
+            let start = end - self.segment_blocks(segment);
             if hold.blocks > start {
                 self.shrink(id, hold.blocks.min(end) - start);
             }
@@ -336,34 +322,56 @@ impl PrefixCache {
     }
 
     fn usable<'p>(&self, path: &'p [SegmentId]) -> &'p [SegmentId] {
-        if self.keep_released { path } else { &[] }
+        if self.prompts.is_some() { path } else { &[] }
+    }
+
+    fn segment_blocks(&self, segment: SegmentId) -> u32 {
+        let prompts = self.prompts.as_ref();
+        prompts.map_or(0, |prompts| prompts.segment_blocks(segment))
+    }
+
+    fn is_tail(&self, id: StretchId) -> bool {
+        id.0 >= self.segments
+    }
+
+    /// The deepest that anybody holds a stretch.
+    fn held(&self, id: StretchId) -> u32 {
+        let stretch = &self.stretches[id.index()];
+        if self.is_tail(id) {
+            stretch.holding
+        } else if stretch.holding > 0 {
+            // Held as a whole, and so resident as a whole.
+            stretch.resident
+        } else {
+            let depths = self.partial_holders.iter().filter(|(holder, _)| *holder == id);
+            depths.map(|&(_, depth)| depth).max().unwrap_or(0)
+        }
     }
 
     /// The tail of a request that holds some of it, and so all that comes before.
     fn tail_in_use(&self, hold: PrefixHold) -> Option<StretchId> {
-        hold.tail().filter(|tail| self.stretches[tail.index()].held() > 0)
+        hold.tail().filter(|&tail| self.held(tail) > 0)
     }
 
     fn new_tail(&mut self) -> StretchId {
-        let tail = Stretch::new(TAIL);
         if let Some(id) = self.unused_tails.pop() {
-            self.stretches[id.index()] = tail;
+            self.stretches[id.index()] = Stretch::EMPTY;
             return id;
         }
-        self.stretches.push(tail);
+        self.stretches.push(Stretch::EMPTY);
         StretchId::new(self.stretches.len() - 1)
     }
 
     /// A request that held a stretch down to depth `old` now holds it down to depth `new`.
     fn replace_holder(&mut self, id: StretchId, old: u32, new: u32) {
-        let stretch = &mut self.stretches[id.index()];
-        if stretch.blocks == TAIL {
-            stretch.partly_held = new;
+        if self.is_tail(id) {
+            self.stretches[id.index()].holding = new;
             return;
         }
-        let whole = stretch.blocks;
-        stretch.full_holders += u32::from(new == whole);
-        stretch.full_holders -= u32::from(old == whole);
+        let whole = self.segment_blocks(SegmentId::new(id.0));
+        let stretch = &mut self.stretches[id.index()];
+        stretch.holding += u32::from(new == whole);
+        stretch.holding -= u32::from(old == whole);
         let held_part = 0 < old && old < whole;
         let holds_part = 0 < new && new < whole;
         if !held_part && !holds_part {
@@ -377,13 +385,11 @@ impl PrefixCache {
         if holds_part {
             self.partial_holders.push((id, new));
         }
-        let depths = self.partial_holders.iter().filter(|(holder, _)| *holder == id);
-        self.stretches[id.index()].partly_held = depths.map(|&(_, depth)| depth).max().unwrap_or(0);
     }
 
     /// One holder of a stretch goes from depth `from` to depth `to`.
     fn grow(&mut self, id: StretchId, from: u32, to: u32, growth: &mut Growth) {
-        let (held, resident) = (self.stretches[id.index()].held(), self.stretches[id.index()].resident);
+        let (held, resident) = (self.held(id), self.stretches[id.index()].resident);
         self.replace_holder(id, from, to);
         let stretch = &mut self.stretches[id.index()];
         if to > held {
@@ -405,12 +411,12 @@ impl PrefixCache {
 
     /// One holder of a stretch lets go of depth `from`.
     fn shrink(&mut self, id: StretchId, from: u32) {
-        let held = self.stretches[id.index()].held();
+        let held = self.held(id);
         self.replace_holder(id, from, 0);
+        let still_held = self.held(id);
         let stretch = &mut self.stretches[id.index()];
-        let still_held = stretch.held();
         if still_held < held {
-            if self.keep_released {
+            if self.prompts.is_some() {
                 stretch.shallowest_idle = self.idle.push(id, still_held, held, stretch.shallowest_idle);
                 if self.idle.is_untidy() {
                     self.idle.tidy(&mut self.stretches);

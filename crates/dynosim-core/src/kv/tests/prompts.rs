@@ -1,5 +1,7 @@
 //! Prompts that share beginnings, block by block.
 
+use std::sync::Arc;
+
 use dynosim_spec::{
     Admission, BlockSize, PromptSegments, Request, RequestId, SegmentId, SimDuration, Workload, WorkloadBuilder,
 };
@@ -21,7 +23,7 @@ pub(super) enum Block {
 #[derive(Debug, Clone)]
 pub(super) struct Prompts {
     pub(super) workload: Workload,
-    pub(super) segments: PromptSegments,
+    pub(super) segments: Arc<PromptSegments>,
     /// All blocks of each request, in order.
     pub(super) blocks: Vec<Vec<Block>>,
 }
@@ -58,7 +60,7 @@ impl Prompts {
         });
         Self {
             blocks: blocks.collect(),
-            segments: PromptSegments::new(&workload, block_size),
+            segments: Arc::new(PromptSegments::new(&workload, block_size)),
             workload,
         }
     }

@@ -130,11 +130,11 @@ impl Report {
             metrics.insert(key.to_owned(), value);
         }
         for (name, distribution) in [
-            ("ttft_ms", &self.ttft),
+            (Latency::Ttft.key(), &self.ttft),
             ("ttst_ms", &self.ttst),
-            ("tpot_ms", &self.tpot),
+            (Latency::Tpot.key(), &self.tpot),
             ("itl_ms", &self.itl),
-            ("e2e_latency_ms", &self.e2e_latency),
+            (Latency::E2e.key(), &self.e2e_latency),
             (
                 "output_token_throughput_per_user",
                 &self.output_token_throughput_per_user,

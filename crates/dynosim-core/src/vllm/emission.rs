@@ -50,10 +50,13 @@ impl VllmEngine {
                 tokens += u64::from(sequence.length());
             }
         }
-        let mut shape = StepShape::decode(seqs, tokens);
-        shape.active_kv_tokens = self.blocks.active_blocks() * u64::from(pool.config.block_size.tokens());
-        shape.total_kv_tokens = pool.kv_tokens();
-        shape
+        self.decode_shape(seqs, tokens, pool)
+    }
+
+    /// A step of so many generating requests of `tokens` tokens together, with the blocks that are active now.
+    pub(super) fn decode_shape(&self, seqs: u32, tokens: u64, pool: &PoolSetup) -> StepShape {
+        let active_tokens = self.blocks.active_blocks() * u64::from(pool.config.block_size.tokens());
+        StepShape::decode(seqs, tokens).with_kv_tokens(active_tokens, pool.kv_tokens())
     }
 
     fn emit_for(

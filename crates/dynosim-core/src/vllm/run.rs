@@ -5,12 +5,12 @@
 //! Besides, one request may [take in its prompt](super::absorption).
 
 use dynosim_spec::{SimDuration, SimTime};
-use dynosim_timing::{DecodeInputs, StepShape};
+use dynosim_timing::DecodeInputs;
 
 use super::absorption::Absorber;
 use super::engine::VllmEngine;
 use super::scheduling::takes_prompts_whole;
-use super::sequence::Sequence;
+use super::sequence::{Sequence, blocks_begun};
 use crate::decode_run::{DecodeRun, RunPricing};
 use crate::engine::{PassContext, PoolSetup, Stepping};
 use crate::error::SimError;
@@ -110,7 +110,7 @@ impl VllmEngine {
         // A request may arrive where a step of no length begins, so such a step is a pass of its own.
         let mean_context = batch.tokens / u64::from(batch.seqs);
         let pricing = if inputs == DecodeInputs::KvUsage {
-            let step = pool.decode_time(&self.shape_of(&batch, pool))?;
+            let step = pool.decode_time(&self.decode_shape(batch.seqs, batch.tokens, pool))?;
             steps = if step.total == SimDuration::ZERO { 0 } else { steps };
             RunPricing::Equal(step)
         } else {
@@ -193,8 +193,10 @@ impl VllmEngine {
             batch.steps_before_block = batch.steps_before_block.min(self.steady.steps_before_block());
         }
         for sequence in self.sequences_behind_steady(absorber) {
-            let only_decodes = sequence.computed >= sequence.input_tokens && sequence.computed + 1 == sequence.length();
-            let steps_before_block = self.steps_before_block(sequence, pool).filter(|_| only_decodes)?;
+            if !sequence.only_decodes() {
+                return None;
+            }
+            let steps_before_block = self.steps_before_block(sequence, pool)?;
             batch.tokens += u64::from(sequence.length());
             let steps_to_finish = sequence.output_tokens - sequence.generated;
             if steps_to_finish <= batch.steps_to_finish {
@@ -280,10 +282,8 @@ impl VllmEngine {
 
     /// Blocks that a sequence begins in the next `steps` steps.
     fn blocks_begun(&self, sequence: &Sequence, steps: u32, pool: &PoolSetup) -> u32 {
-        match self.steps_before_block(sequence, pool) {
-            Some(before) if steps > before => (steps - 1 - before) / pool.config.block_size.tokens() + 1,
-            _ => 0,
-        }
+        let before = self.steps_before_block(sequence, pool);
+        before.map_or(0, |before| blocks_begun(before, steps, pool.config.block_size.tokens()))
     }
 
     /// Length that a sequence has with the first token of the last block it begins in `steps`
@@ -292,13 +292,6 @@ impl VllmEngine {
         let blocks = self.blocks_begun(sequence, steps, pool);
         let held_tokens = self.blocks.held_tokens(&sequence.hold);
         (blocks > 0).then(|| held_tokens + (blocks - 1) * pool.config.block_size.tokens() + 1)
-    }
-
-    fn shape_of(&self, batch: &DecodeBatch, pool: &PoolSetup) -> StepShape {
-        let mut shape = StepShape::decode(batch.seqs, batch.tokens);
-        shape.active_kv_tokens = self.blocks.active_blocks() * u64::from(pool.config.block_size.tokens());
-        shape.total_kv_tokens = pool.kv_tokens();
-        shape
     }
 
     /// How many requests, the first ones of those running, generate tokens.

@@ -115,8 +115,7 @@ impl VllmEngine {
     fn continue_decode(&mut self, key: SequenceKey, batch: &mut Batch) -> bool {
         let sequence = &mut self.sequences[key];
         let length = sequence.length();
-        let prompt_done = sequence.computed >= sequence.input_tokens;
-        if !prompt_done || sequence.computed + 1 != length || self.blocks.held_tokens(&sequence.hold) < length {
+        if !sequence.only_decodes() || self.blocks.held_tokens(&sequence.hold) < length {
             return false;
         }
         sequence.computed = length;

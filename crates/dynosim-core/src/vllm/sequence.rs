@@ -53,9 +53,24 @@ impl Sequence {
         self.input_tokens + self.generated
     }
 
+    /// Whether all it has to do in a step is to generate its next token.
+    pub(super) fn only_decodes(&self) -> bool {
+        self.computed >= self.input_tokens && self.computed + 1 == self.length()
+    }
+
     /// Whether everything before the next token is computed.
     pub(super) fn is_ready(&self) -> bool {
         self.computed >= self.length() && self.generated < self.output_tokens
+    }
+}
+
+/// Blocks of `block_tokens` tokens that a sequence begins in `steps` steps, of which `before` pass before the first
+/// one in which it begins a block.
+pub(super) fn blocks_begun(before: u32, steps: u32, block_tokens: u32) -> u32 {
+    if steps > before {
+        (steps - 1 - before) / block_tokens + 1
+    } else {
+        0
     }
 }
 

@@ -8,7 +8,7 @@
 use dynosim_spec::SimTime;
 
 use super::engine::VllmEngine;
-use super::sequence::{SequenceKey, StepShare};
+use super::sequence::{SequenceKey, StepShare, blocks_begun};
 use crate::engine::{PassContext, PoolSetup, Signal, Stepping};
 use crate::rules::BlockTaken;
 
@@ -79,12 +79,7 @@ impl SteadyBatch {
 
     /// Blocks of `block_tokens` tokens that a member begins in the next `steps` steps.
     fn blocks_begun(&self, member: &Member, steps: u32, block_tokens: u32) -> u32 {
-        let before = self.steps_before(member.next_block);
-        if steps > before {
-            (steps - 1 - before) / block_tokens + 1
-        } else {
-            0
-        }
+        blocks_begun(self.steps_before(member.next_block), steps, block_tokens)
     }
 
     /// Index of the first member, from this one on, that has its last token.
@@ -120,9 +115,8 @@ impl VllmEngine {
         }
         while let Some(&key) = self.running.get(self.steady.len()) {
             let sequence = &self.sequences[key];
-            let decodes = sequence.computed >= sequence.input_tokens && sequence.computed + 1 == sequence.length();
             let in_time = self.steady.members.is_empty() || sequence.tokens.latest() == self.steady.last_emission;
-            if !decodes || !in_time || sequence.tokens.count() < 2 {
+            if !sequence.only_decodes() || !in_time || sequence.tokens.count() < 2 {
                 break;
             }
             let Some(steps_before_block) = self.steps_before_block(sequence, context.pool) else {

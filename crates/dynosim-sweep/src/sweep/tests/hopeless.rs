@@ -34,43 +34,25 @@ fn between(metric: &str) -> f64 {
     figures[figures.len() / 3]
 }
 
-fn ttft() -> SlaSpec {
-    SlaSpec {
-        ttft: Some(between("mean_ttft_ms")),
-        ..SlaSpec::default()
-    }
+/// A bound on `metric` alone, which is the field `key` of the spec.
+fn bound_on(metric: &str, key: fn(&mut SlaSpec) -> &mut Option<f64>) -> SlaSpec {
+    let mut sla = SlaSpec::default();
+    *key(&mut sla) = Some(between(metric));
+    sla
 }
 
 fn p95_ttft() -> SlaSpec {
-    SlaSpec {
-        p95_ttft: Some(between("p95_ttft_ms")),
-        ..SlaSpec::default()
-    }
-}
-
-fn itl() -> SlaSpec {
-    SlaSpec {
-        itl: Some(between("mean_tpot_ms")),
-        ..SlaSpec::default()
-    }
-}
-
-fn e2e_latency() -> SlaSpec {
-    SlaSpec {
-        e2e_latency: Some(between("mean_e2e_latency_ms")),
-        ..SlaSpec::default()
-    }
-}
-
-fn p95_e2e_latency() -> SlaSpec {
-    SlaSpec {
-        p95_e2e_latency: Some(between("p95_e2e_latency_ms")),
-        ..SlaSpec::default()
-    }
+    bound_on("p95_ttft_ms", |sla| &mut sla.p95_ttft)
 }
 
 fn slas() -> [SlaSpec; 5] {
-    [ttft(), p95_ttft(), itl(), e2e_latency(), p95_e2e_latency()]
+    [
+        bound_on("mean_ttft_ms", |sla| &mut sla.ttft),
+        p95_ttft(),
+        bound_on("mean_tpot_ms", |sla| &mut sla.itl),
+        bound_on("mean_e2e_latency_ms", |sla| &mut sla.e2e_latency),
+        bound_on("p95_e2e_latency_ms", |sla| &mut sla.p95_e2e_latency),
+    ]
 }
 
 fn is_given_up(record: &Record) -> bool {

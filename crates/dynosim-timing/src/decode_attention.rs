@@ -138,64 +138,50 @@ impl AttentionRow {
         }
     }
 
-    /// The line that all samples lie on, if there is one.
-    fn line_under(&self, samples: Samples) -> Option<&Line> {
-        let line = &self.lines[self.knots.keys_up_to(samples.shortest())];
-        line.is_under(samples).then_some(line)
-    }
-
-    /// Mean over samples, `line` being the one that all lie on.
-    #[inline]
-    fn mean(&self, line: Option<&Line>, samples: Samples) -> Reading {
-        let sum = match line {
-            Some(line) => line.sum(samples),
-            None => self.sum_over_lines(samples),
-        };
-        sum.scaled(1.0 / SAMPLES as f64)
-    }
-
-    /// Sum over samples that lie on several lines.
-    #[inline(never)]
-    fn sum_over_lines(&self, samples: Samples) -> Reading {
-        let mut sum = Reading::ZERO;
-        let mut lines = self.lines[self.knots.keys_up_to(samples.shortest())..].iter();
-        let mut line = lines.next();
-        for length in samples.0 {
-            while line.is_some_and(|line| line.end <= length) {
-                line = lines.next();
-            }
-            if let Some(line) = line {
-                let reading = line.at(length);
-                sum.ms += reading.ms;
-                sum.extrapolated |= reading.extrapolated;
-            }
-        }
-        sum
+    /// The lines from the one on that `length` lies on.
+    fn lines_from(&self, length: u64) -> &[Line] {
+        &self.lines[self.knots.keys_up_to(length)..]
     }
 }
 
-impl Line {
-    /// Whether all samples lie on this line, their shortest not lying before it.
-    fn is_under(&self, samples: Samples) -> bool {
-        samples.longest() < self.end
-    }
-
-    fn at(&self, length: u64) -> Reading {
-        // Conversions of signed integers are single instructions.
-        let beyond_start = length.cast_signed() - self.start.cast_signed();
-        Reading {
-            ms: self.start_ms + self.ms_per_token * beyond_start as f64,
-            extrapolated: self.start_extrapolated || (self.extrapolated && beyond_start != 0),
+/// Mean over samples, the shortest of which lies on the first of `lines`.
+#[inline]
+fn mean(lines: &[Line], samples: Samples) -> Reading {
+    let sum = match lines.first() {
+        Some(line) if samples.longest() < line.end => {
+            let (count, tokens) = samples.beyond(0);
+            line.sum(count, tokens)
         }
-    }
+        _ => sum_over_lines(lines, samples),
+    };
+    sum.scaled(1.0 / SAMPLES as f64)
+}
 
-    /// Sum over samples that all lie on this line.
-    fn sum(&self, samples: Samples) -> Reading {
-        let points = SAMPLES as u64;
-        let lengths: u64 = samples.0.iter().sum();
-        let beyond_start = lengths.cast_signed() - (points * self.start).cast_signed();
+/// Sum over samples that lie on several lines.
+#[inline(never)]
+fn sum_over_lines(lines: &[Line], samples: Samples) -> Reading {
+    let mut sum = Reading::ZERO;
+    let (mut left, mut tokens_left) = samples.beyond(0);
+    for line in lines {
+        let (later, tokens_later) = samples.beyond(line.end);
+        let on_line = line.sum(left - later, tokens_left - tokens_later);
+        sum.ms += on_line.ms;
+        sum.extrapolated |= on_line.extrapolated && left > later;
+        if later == 0 {
+            break;
+        }
+        (left, tokens_left) = (later, tokens_later);
+    }
+    sum
+}
+
+impl Line {
+    /// Sum over `count` lengths on this line that are `tokens` together.
+    fn sum(&self, count: u64, tokens: u64) -> Reading {
+        // Conversions of signed integers are single instructions.
+        let beyond_start = tokens.cast_signed() - (count * self.start).cast_signed();
         Reading {
-            ms: SAMPLES as f64 * self.start_ms + self.ms_per_token * beyond_start as f64,
+            ms: count.cast_signed() as f64 * self.start_ms + self.ms_per_token * beyond_start as f64,
             extrapolated: self.start_extrapolated || (self.extrapolated && beyond_start != 0),
         }
     }
@@ -205,18 +191,20 @@ impl AttentionOverContext for AttentionRow {
     /// Mean over five KV lengths around the asked one, because sequences of a batch differ.
     fn at(&self, kv_tokens: u64) -> Reading {
         let samples = Samples::around(kv_tokens);
-        self.mean(self.line_under(samples), samples)
+        mean(self.lines_from(samples.shortest()), samples)
     }
 
     fn over(&self, kv_tokens: Range<u64>, mut found: impl FnMut(Reading)) {
-        let mut line: Option<&Line> = None;
+        let mut lines = self.lines_from(Samples::around(kv_tokens.start).shortest());
         for kv_tokens in kv_tokens {
             let samples = Samples::around(kv_tokens);
-            // Lengths ascend, and mostly stay on the line of those before.
-            if !line.is_some_and(|line| line.is_under(samples)) {
-                line = self.line_under(samples);
+            // Lengths ascend, so the lines before the present one are done with.
+            while let [line, later @ ..] = lines
+                && line.end <= samples.shortest()
+            {
+                lines = later;
             }
-            found(self.mean(line, samples));
+            found(mean(lines, samples));
         }
     }
 }
@@ -237,6 +225,19 @@ impl Samples {
             shortest + width * 3 / 4,
             longest,
         ])
+    }
+
+    /// How many of them are at least so long, and their sum.
+    #[inline]
+    fn beyond(self, length: u64) -> (u64, u64) {
+        // No branches: which lengths are beyond changes all the time.
+        let mut found = (0, 0);
+        for sample in self.0 {
+            let is_beyond = u64::from(sample >= length);
+            found.0 += is_beyond;
+            found.1 += is_beyond * sample;
+        }
+        found
     }
 
     fn shortest(&self) -> u64 {

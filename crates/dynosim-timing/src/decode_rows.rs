@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use crate::model::Price;
-use crate::operators::{AttentionOverContext, DenseShape, Kernels, OPERATORS, OperatorCost, total};
+use crate::operators::{AttentionOverContext, DenseShape, Kernels, Operators, total};
 use crate::reading::Reading;
 
 /// Batch sizes that are prepared once and kept; larger ones are prepared again for every price.
@@ -53,12 +53,7 @@ impl<A: AttentionOverContext> DecodeRow<A> {
     }
 
     /// The operators behind [`DecodeRow::price`].
-    pub(crate) fn operators(
-        &self,
-        shape: &DenseShape,
-        kernels: &impl Kernels,
-        kv_tokens: u64,
-    ) -> [OperatorCost; OPERATORS] {
+    pub(crate) fn operators(&self, shape: &DenseShape, kernels: &impl Kernels, kv_tokens: u64) -> Operators {
         shape.decode(kernels, self.batch, self.attention.at(kv_tokens))
     }
 }

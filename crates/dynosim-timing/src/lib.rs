@@ -1,6 +1,6 @@
 //! How long an engine step takes, and how much KV cache fits on a GPU.
 //!
-//! A [`TimingProvider`] is bound to a deployment once (model, GPU, tensor-parallel size, engine), which may
+//! A [`TimingProvider`] is bound to a deployment once (model, GPU, parallel shape, engine), which may
 //! fail; the [`TimingModel`] it gives prices any step, which may not. There are three providers:
 //!
 //! | provider | rests on | fits |
@@ -13,8 +13,9 @@
 //! for. Every [`Price`] says how much of it rests on extrapolation.
 //!
 //! What the crate is not: it does not simulate. It knows nothing of requests, queues, schedulers or routers, and steps with
-//! the same sums cost the same. It prices dense decoder-only transformers under tensor parallelism; experts,
-//! latent attention, sliding windows and pipeline parallelism are not covered.
+//! the same sums cost the same. It prices decoder-only transformers with grouped-query attention: dense ones under
+//! tensor parallelism, and mixtures of experts under tensor, expert and attention data parallelism. Latent attention and
+//! pipeline parallelism are not covered.
 //!
 //! # Modules
 //!
@@ -27,7 +28,8 @@
 //! | `precision`, `work` | number formats of a deployment; what kernels compute and move |
 //! | `table_file`, `perfdata`, `engine_tables` | the tables' schema, where they are, and their cache |
 //! | `decode_rows` | what is prepared once per batch size |
-//! | `gemm`, `prefill_attention`, `decode_attention`, `head_planes`, `all_reduce` | what is read off each table |
+//! | `gemm`, `prefill_attention`, `decode_attention`, `head_planes`, `all_reduce`, `experts` | what is read off each table |
+//! | `layer_mix` | attention where some layers have a sliding window |
 //! | `grid`, `plane`, `cubic_patch`, `reading` | the numerics of reading between measured points |
 //! | `axis`, `curve`, `surface` | the same for what is read over and over |
 //! | `capacity` | KV tokens that fit |
@@ -69,11 +71,13 @@ mod decode_rows;
 mod dense_model;
 mod engine_tables;
 mod error;
+mod experts;
 mod gemm;
 mod grid;
 #[cfg(test)]
 mod grid_twin;
 mod head_planes;
+mod layer_mix;
 mod model;
 mod operators;
 mod perfdata;
@@ -94,9 +98,10 @@ pub use error::TimingError;
 pub use model::{Price, StepShape, TimingModel, TimingProvider};
 pub use operators::OperatorCost;
 pub use polynomial::PolynomialTiming;
-pub use precision::{AttentionDtype, GemmDtype};
+pub use precision::{AttentionDtype, ExpertDtype, GemmDtype};
 pub use roofline::{RooflineModel, RooflineTiming};
 pub use table::{TableModel, TableTiming};
 pub use table_file::{
-    AllReduceSlice, DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice, TABLE_UNIT, TableFile, TableSlice,
+    AllReduceSlice, DecodeAttentionSlice, GemmSlice, MoeSlice, NcclOperation, NcclSlice, PrefillAttentionSlice,
+    TABLE_UNIT, TableFile, TableSlice,
 };

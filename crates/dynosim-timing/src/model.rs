@@ -158,7 +158,8 @@ pub trait TimingProvider: Send + Sync {
             .collect()
     }
 
-    /// Tokens of KV cache that one worker of `deployment` has room for.
+    /// Tokens of KV cache that one worker of `deployment` has room for, or, if several groups of its GPUs attend to
+    /// sequences of their own (`attention_dp`), one group.
     ///
     /// The default is [`estimate_kv_tokens`](crate::estimate_kv_tokens).
     ///

@@ -11,12 +11,15 @@ use crate::table_file::{TableFile, TableIdentity, TableSlice, engine_name};
 
 #[cfg(feature = "bundled")]
 macro_rules! bundled {
-    ($($system:literal / $engine:literal),*) => {
+    (dense: $($system:literal / $engine:literal),*; experts: $($moe_system:literal / $moe_engine:literal),*) => {
         &[$(
             ($system, $engine, "gemm", bundled!(@ $system, $engine, "gemm")),
             ($system, $engine, "context_attention", bundled!(@ $system, $engine, "context_attention")),
             ($system, $engine, "generation_attention", bundled!(@ $system, $engine, "generation_attention")),
             ($system, $engine, "custom_allreduce", bundled!(@ $system, $engine, "custom_allreduce")),
+        )* $(
+            ($moe_system, $moe_engine, "moe", bundled!(@ $moe_system, $moe_engine, "moe")),
+            ($moe_system, $moe_engine, "nccl", bundled!(@ $moe_system, $moe_engine, "nccl")),
         )*]
     };
     (@ $system:literal, $engine:literal, $table:literal) => {
@@ -26,7 +29,10 @@ macro_rules! bundled {
 
 /// System, engine folder, table and content of what is built in.
 #[cfg(feature = "bundled")]
-const BUNDLED: &[(&str, &str, &str, &str)] = bundled!("h200_sxm" / "vllm_0.14.0", "h200_sxm" / "sglang_0.5.6.post2");
+const BUNDLED: &[(&str, &str, &str, &str)] = bundled!(
+    dense: "h200_sxm" / "vllm_0.14.0", "h200_sxm" / "sglang_0.5.6.post2";
+    experts: "h200_sxm" / "vllm_0.14.0"
+);
 #[cfg(not(feature = "bundled"))]
 const BUNDLED: &[(&str, &str, &str, &str)] = &[];
 

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use dynosim_spec::{Backend, Deployment, GpuSpec};
 
+use crate::decode_attention::tokens_in_sight;
 use crate::decode_inputs::DecodeInputs;
 use crate::dense_model::DenseModel;
 use crate::error::TimingError;
+use crate::layer_mix::{LayerMix, Windowed};
 use crate::model::{Price, StepShape, TimingModel, TimingProvider};
-use crate::operators::{AttentionOverContext, DenseShape, Gemm, Kernels, OperatorCost, PromptBatch};
+use crate::operators::{AttentionOverContext, DenseShape, Dispatch, Gemm, Kernels, OperatorCost, PromptBatch};
 use crate::precision::{AttentionDtype, GemmDtype};
 use crate::reading::Reading;
 use crate::work::{Heads, Rates, Work};
 
-/// Prices steps of dense models on any GPU from its peak rates.
+/// Prices steps of models, dense or with experts, on any GPU from its peak rates.
 ///
 /// The operators are those of [`TableTiming`](crate::TableTiming); each kernel takes the longer of its arithmetic and its
 /// memory traffic at a share of the peak rates, and a constant start-up time. Shares and constants were
@@ -21,8 +23,8 @@ use crate::work::{Heads, Rates, Work};
 /// error is 4 to 5 % for 16-bit models and 5 to 8 % for block-quantised ones.
 ///
 /// Kernels without a fit of their own (attention in 8 bits or with head sizes other than 128, 8-bit
-/// matrix multiplications on SGLang, all-reduces of other than 2, 4 or 8 GPUs of one node) are priced by their nearest
-/// relative and count as extrapolated.
+/// matrix multiplications on SGLang, all-reduces of other than 2, 4 or 8 GPUs of one node, attention over a window,
+/// experts and exchanges between data-parallel groups) are priced by their nearest relative and count as extrapolated.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RooflineTiming;
 
@@ -89,9 +91,9 @@ impl RooflineTiming {
     /// The model of `deployment`, as its own type.
     ///
     /// # Errors
-    /// If the model is unknown or its heads do not divide over the GPUs.
+    /// If the model is unknown or does not divide over the GPUs, or has experts and is not served by vLLM.
     pub fn bind_roofline(&self, deployment: &Deployment) -> Result<Arc<RooflineModel>, TimingError> {
-        let shape = DenseShape::of(deployment, "pricing it on the roofline")?;
+        let shape = DenseShape::priced(deployment, "pricing it on the roofline")?;
         let kernels = RooflineKernels {
             shape: shape.clone(),
             gpu: deployment.gpu.as_ref().clone(),
@@ -127,6 +129,32 @@ impl RooflineKernels {
         }
     }
 
+    /// Attention with all tokens in sight, and over the window of the model if it has one; 0 stands for none.
+    fn layer_mix<A>(&self, attention: impl Fn(u64) -> A) -> LayerMix<A> {
+        let windowed = self.shape.window().map(|(share, tokens)| Windowed {
+            share,
+            attention: attention(tokens),
+        });
+        LayerMix::new(attention(0), windowed)
+    }
+
+    /// An operation of `gpus` GPUs in which each of them sends and receives `(gpus - 1) / gpus` of the message so
+    /// many times.
+    fn collective(&self, gpus: u32, elements: u64, times: f64) -> Reading {
+        let fitted = ALL_REDUCE.iter().rev().find(|(group, ..)| *group <= gpus);
+        let Some(&(group, efficiency, start_ms)) = fitted else {
+            return Reading::ZERO;
+        };
+        let spans_nodes = gpus > self.gpu.gpus_per_node;
+        let link = if spans_nodes {
+            self.gpu.inter_node_bandwidth
+        } else {
+            self.gpu.intra_node_bandwidth
+        };
+        let bytes = times * 2.0 * elements as f64 * f64::from(gpus - 1) / f64::from(gpus);
+        Reading::measured(1e3 * bytes / (link * efficiency) + start_ms).or_extrapolated(group != gpus || spans_nodes)
+    }
+
     fn is_fitted_attention(&self) -> bool {
         let precision = self.shape.precision;
         let wide = [precision.kv, precision.prefill_attention] == [AttentionDtype::Bfloat16; 2];
@@ -138,6 +166,8 @@ impl RooflineKernels {
 #[derive(Debug)]
 struct RooflineAttention {
     batch: f64,
+    /// Tokens in sight before the present one; 0 stands for all.
+    window: u64,
     heads: Heads,
     kv: AttentionDtype,
     peak: Rates,
@@ -146,13 +176,13 @@ struct RooflineAttention {
 
 impl AttentionOverContext for RooflineAttention {
     fn at(&self, kv_tokens: u64) -> Reading {
-        let work = self.heads.decode_work(self.kv, self.batch, kv_tokens as f64);
+        let work = self.heads.decode_work(self.kv, self.batch, tokens_in_sight(kv_tokens, self.window) as f64);
         Reading::measured(DECODE_ATTENTION.ms(work, self.peak)).or_extrapolated(!self.fitted)
     }
 }
 
 impl Kernels for RooflineKernels {
-    type DecodeAttention = RooflineAttention;
+    type DecodeAttention = LayerMix<RooflineAttention>;
 
     fn gemm(&self, gemm: Gemm, tokens: u64) -> Reading {
         let (n, k, dtype) = self.shape.weight(gemm);
@@ -163,46 +193,58 @@ impl Kernels for RooflineKernels {
 
     fn prefill_attention(&self, prompts: PromptBatch) -> Reading {
         let precision = self.shape.precision;
-        let work = self.shape.heads().prefill_work(
-            precision.kv,
-            prompts.batch as f64,
-            prompts.new_tokens as f64,
-            prompts.full_tokens() as f64,
-        );
         let peak = Rates::attention(&self.gpu, precision.prefill_attention);
-        Reading::measured(PREFILL_ATTENTION.ms(work, peak)).or_extrapolated(!self.is_fitted_attention())
+        let attention = self.layer_mix(|window| {
+            let work = self.shape.heads().prefill_work(precision.kv, prompts, window);
+            let fitted = window == 0 && self.is_fitted_attention();
+            Reading::measured(PREFILL_ATTENTION.ms(work, peak)).or_extrapolated(!fitted)
+        });
+        attention.mean(|reading| *reading)
     }
 
-    fn decode_attention(&self, batch: u64) -> RooflineAttention {
+    fn decode_attention(&self, batch: u64) -> LayerMix<RooflineAttention> {
         let kv = self.shape.precision.kv;
-        RooflineAttention {
+        self.layer_mix(|window| RooflineAttention {
             batch: batch as f64,
+            window,
             heads: self.shape.heads(),
             kv,
             peak: Rates::attention(&self.gpu, kv),
-            fitted: self.is_fitted_attention(),
-        }
+            fitted: window == 0 && self.is_fitted_attention(),
+        })
     }
 
-    /// A ring: each GPU sends and receives `(tp - 1) / tp` of the message twice.
     fn all_reduce(&self, elements: u64) -> Reading {
-        let tp = self.shape.tp;
-        let fitted = ALL_REDUCE.iter().rev().find(|(group, ..)| *group <= tp);
-        let Some(&(group, efficiency, start_ms)) = fitted else {
+        self.collective(self.shape.tp, elements, 2.0)
+    }
+
+    /// As a matrix multiplication of the same arithmetic and traffic.
+    fn experts(&self, tokens: u64) -> Reading {
+        let Some(experts) = &self.shape.experts else {
             return Reading::ZERO;
         };
-        let spans_nodes = tp > self.gpu.gpus_per_node;
-        let link = if spans_nodes {
-            self.gpu.inter_node_bandwidth
-        } else {
-            self.gpu.intra_node_bandwidth
-        };
-        let bytes = 2.0 * 2.0 * elements as f64 * f64::from(tp - 1) / f64::from(tp);
-        Reading::measured(1e3 * bytes / (link * efficiency) + start_ms).or_extrapolated(group != tp || spans_nodes)
+        let (fit, _) = self.gemm_fit(self.shape.precision.gemm);
+        Reading::measured(fit.ms(experts.work(tokens), experts.rates(&self.gpu))).or_extrapolated(true)
+    }
+
+    fn worker_all_reduce(&self, elements: u64) -> Reading {
+        if self.shape.tp == 1 {
+            return Reading::ZERO;
+        }
+        self.collective(self.shape.parallel.gpus(), elements, 2.0)
+    }
+
+    /// Half an all-reduce, whichever of the two it is.
+    fn exchange(&self, _: Dispatch, elements: u64) -> Reading {
+        if self.shape.parallel.attention_dp == 1 {
+            return Reading::ZERO;
+        }
+        let gpus = self.shape.parallel.gpus();
+        self.collective(gpus, elements, 1.0).or_extrapolated(true)
     }
 }
 
-/// A dense model on the roofline; see [`RooflineTiming`].
+/// A model on the roofline; see [`RooflineTiming`].
 #[derive(Debug)]
 pub struct RooflineModel(DenseModel<RooflineKernels>);
 

@@ -76,9 +76,7 @@ impl ParallelShape {
             (None, None) => u32::try_from(gpus).ok().map(|gpus| (gpus, 1)),
             (Some(moe_tp), None) => partner(gpus, moe_tp).map(|moe_ep| (moe_tp, moe_ep)),
             (None, Some(moe_ep)) => partner(gpus, moe_ep).map(|moe_tp| (moe_tp, moe_ep)),
-            (Some(moe_tp), Some(moe_ep)) => {
-                (u64::from(moe_tp) * u64::from(moe_ep) == gpus).then_some((moe_tp, moe_ep))
-            }
+            (Some(moe_tp), Some(moe_ep)) => (u64::from(moe_tp) * u64::from(moe_ep) == gpus).then_some((moe_tp, moe_ep)),
         };
         found.ok_or_else(|| {
             let given = |name: &str, size: Option<u32>| size.map(|size| format!("{name} {size}"));
@@ -197,6 +195,9 @@ mod tests {
     fn names_leave_out_what_is_one() {
         assert_eq!(ParallelShape::tensor(2).to_string(), "tp 2");
         assert_eq!(ParallelShape::experts(4, 1, 1, 4).to_string(), "tp 4 moe_ep 4");
-        assert_eq!(ParallelShape::experts(1, 8, 8, 1).to_string(), "tp 1 attention_dp 8 moe_tp 8");
+        assert_eq!(
+            ParallelShape::experts(1, 8, 8, 1).to_string(),
+            "tp 1 attention_dp 8 moe_tp 8"
+        );
     }
 }

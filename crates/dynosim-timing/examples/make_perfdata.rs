@@ -214,18 +214,19 @@ fn prefill_attention(extract: &Extract, kept: &Kept<'_>) -> Result<Vec<PrefillAt
         let formats = dtype::<AttentionDtype>(&row[fmha]).zip(dtype::<AttentionDtype>(&row[kv]));
         Ok(formats.zip(heads.layout(row, kept)?))
     })?;
-    let slice = |(((fmha_dtype, kv_dtype), (kv_heads, head_dim, window)), points): (_, Points<3>)| PrefillAttentionSlice {
-        fmha_dtype,
-        kv_dtype,
-        kv_heads,
-        head_dim,
-        window,
-        sources: points.sources(),
-        n: points.axis(0),
-        s: points.axis(1),
-        b: points.axis(2),
-        ms: points.flat_ms(),
-    };
+    let slice =
+        |(((fmha_dtype, kv_dtype), (kv_heads, head_dim, window)), points): (_, Points<3>)| PrefillAttentionSlice {
+            fmha_dtype,
+            kv_dtype,
+            kv_heads,
+            head_dim,
+            window,
+            sources: points.sources(),
+            n: points.axis(0),
+            s: points.axis(1),
+            b: points.axis(2),
+            ms: points.flat_ms(),
+        };
     Ok(slices.into_iter().map(slice).collect())
 }
 
@@ -296,7 +297,14 @@ fn all_reduce(extract: &Extract) -> Result<Vec<AllReduceSlice>, Failure> {
 }
 
 fn moe(extract: &Extract, kept: &[ExpertKey], distribution: &str) -> Result<Vec<MoeSlice>, Failure> {
-    let columns = ["num_experts", "topk", "hidden_size", "inter_size", "moe_tp_size", "moe_ep_size"];
+    let columns = [
+        "num_experts",
+        "topk",
+        "hidden_size",
+        "inter_size",
+        "moe_tp_size",
+        "moe_ep_size",
+    ];
     let columns: Vec<usize> = (columns.iter().map(|name| extract.column(name))).collect::<Result<_, _>>()?;
     let (format, spread) = (extract.column("dtype")?, extract.column("distribution")?);
     let slices = extract.group(["num_tokens"], |row| {

@@ -151,11 +151,7 @@ impl EngineTables {
     }
 
     /// Attention of generated tokens over a window; 0 stands for all tokens.
-    pub(crate) fn decode_attention(
-        &mut self,
-        client: Client<'_>,
-        window: u64,
-    ) -> Result<DecodeAttention, TimingError> {
+    pub(crate) fn decode_attention(&mut self, client: Client<'_>, window: u64) -> Result<DecodeAttention, TimingError> {
         let shape = client.shape;
         let (kv, kv_heads, head_dim) = (shape.precision.kv, client.table_kv_heads(), shape.head_dim);
         let slices = self.decode_attention.load(&self.set)?;

@@ -127,13 +127,7 @@ pub(crate) enum Gemm {
 
 impl Gemm {
     pub(crate) const COUNT: usize = 6;
-    const DENSE: [Self; 5] = [
-        Self::Qkv,
-        Self::AttentionOutput,
-        Self::GateUp,
-        Self::Down,
-        Self::Logits,
-    ];
+    const DENSE: [Self; 5] = [Self::Qkv, Self::AttentionOutput, Self::GateUp, Self::Down, Self::Logits];
     const WITH_EXPERTS: [Self; 4] = [Self::Qkv, Self::AttentionOutput, Self::Logits, Self::Router];
 }
 
@@ -378,12 +372,7 @@ impl DenseShape {
     }
 
     /// A pass of a model with experts. Every group of GPUs has as many tokens as this one.
-    fn expert_pass<const N: usize>(
-        &self,
-        kernels: &impl Kernels,
-        pass: Pass,
-        logits: [OperatorCost; N],
-    ) -> Operators {
+    fn expert_pass<const N: usize>(&self, kernels: &impl Kernels, pass: Pass, logits: [OperatorCost; N]) -> Operators {
         let Pass { tokens, .. } = pass;
         let of_worker = |count: u64| count.saturating_mul(u64::from(self.parallel.attention_dp));
         let elements = tokens.saturating_mul(self.hidden);

@@ -21,7 +21,9 @@ pub(super) fn refuse_dense_layers(config: &Map<String, Value>) -> Result<(), Str
     let dense = config.get("mlp_only_layers").and_then(Value::as_array);
     match dense.map_or(0, Vec::len) {
         0 => Ok(()),
-        layers => Err(format!("has {layers} layers without experts (mlp_only_layers); {SUPPORTED}")),
+        layers => Err(format!(
+            "has {layers} layers without experts (mlp_only_layers); {SUPPORTED}"
+        )),
     }
 }
 
@@ -41,7 +43,10 @@ pub(super) fn read(architecture: &str, intermediate_size: u32, section: &mut Sec
     let experts = section.required(count_key, &mut moe.experts, &COUNT);
     let top_k = section.required("num_experts_per_tok", &mut moe.top_k, &COUNT);
     if experts && top_k && moe.top_k > moe.experts {
-        let message = format!("must be at most {count_key}, which is {}, got {}", moe.experts, moe.top_k);
+        let message = format!(
+            "must be at most {count_key}, which is {}, got {}",
+            moe.experts, moe.top_k
+        );
         section.violation("num_experts_per_tok", message);
     }
     moe

@@ -89,7 +89,10 @@ fn facts_about_experts() {
         top_k: 8,
         intermediate_size: 768,
     };
-    assert_eq!((qwen.moe, qwen.sliding_window, qwen.qk_norm), (Some(expected), None, true));
+    assert_eq!(
+        (qwen.moe, qwen.sliding_window, qwen.qk_norm),
+        (Some(expected), None, true)
+    );
     let gpt = config_json::read("gpt", &gpt_oss(), None).expect("the model is supported");
     let expected = MoeSpec {
         experts: 32,
@@ -217,8 +220,14 @@ fn other_kinds_of_models_are_refused() {
                              Qwen3ForCausalLM and mixtures of experts of Qwen3MoeForCausalLM, GptOssForCausalLM";
     for (experts, name) in [
         (llama_with("num_experts", json!(128)), "LlamaForCausalLM"),
-        (llama_with("architectures", json!(["MixtralForCausalLM"])), "MixtralForCausalLM"),
-        (llama_with("architectures", json!(["Qwen2MoeForCausalLM"])), "Qwen2MoeForCausalLM"),
+        (
+            llama_with("architectures", json!(["MixtralForCausalLM"])),
+            "MixtralForCausalLM",
+        ),
+        (
+            llama_with("architectures", json!(["Qwen2MoeForCausalLM"])),
+            "Qwen2MoeForCausalLM",
+        ),
     ] {
         check_refused(
             &experts,

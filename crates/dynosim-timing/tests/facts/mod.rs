@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use dynosim_spec::{
-    Backend, BlockSize, Deployment, EngineConfig, GpuSpec, ModelSpec, MoeSpec, ParallelShape, PreemptionMode, SchedulePolicy,
-    SglangConfig, SlidingWindow, WeightFormat, WorkerRole,
+    Backend, BlockSize, Deployment, EngineConfig, GpuSpec, ModelSpec, MoeSpec, ParallelShape, PreemptionMode,
+    SchedulePolicy, SglangConfig, SlidingWindow, WeightFormat, WorkerRole,
 };
 
 pub(crate) fn h200_sxm() -> GpuSpec {

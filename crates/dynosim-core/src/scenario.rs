@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use dynosim_router::{Pool, Router};
 use dynosim_spec::{
-    Deployment, EngineSpec, GpuSpec, ModelSpec, PromptSegments, Request, RouterMode, RouterSettings, WeightFormat,
-    WorkerRole, Workload,
+    Deployment, EngineSpec, GpuSpec, ModelSpec, ParallelShape, PromptSegments, Request, RouterMode, RouterSettings,
+    WeightFormat, WorkerRole, Workload,
 };
 use dynosim_timing::{TimingError, TimingModel, TimingProvider};
 
@@ -61,21 +61,31 @@ impl Scenario {
         Arc::new(PromptSegments::new(&self.workload, self.engine.config(role).block_size))
     }
 
-    /// Binds workers of a role and tensor-parallel size to their step times and KV capacity.
+    /// Binds workers of a role and parallel shape to their step times and KV capacity.
+    ///
+    /// If several groups of a worker's GPUs attend to sequences of their own (`attention_dp`), the worker still is
+    /// one engine with one scheduler: its KV blocks are those of all groups together, its limits of sequences and tokens
+    /// per step are limits of the whole worker, and the timing model shares a step's sequences out evenly.
     ///
     /// # Errors
-    /// If the provider cannot price such workers, or there is no room for their KV cache.
+    /// If the model cannot be spread in this way, the provider cannot price such workers, or there is no room for
+    /// their KV cache.
     pub fn worker_shape(
         &self,
         role: WorkerRole,
-        tp: u32,
+        shape: ParallelShape,
         provider: &dyn TimingProvider,
     ) -> Result<WorkerShape, SimError> {
+        let resolved = shape.of_model(self.model(), self.engine.backend);
+        let shape = resolved.map_err(|reason| {
+            let model = &self.engine.model;
+            SimError::Setup(format!("{model} cannot run at {shape}: {reason}"))
+        })?;
         let deployment = Deployment {
             model_name: self.engine.model.clone(),
             model: self.model.clone(),
             gpu: Arc::clone(&self.gpu),
-            tp,
+            shape,
             engine: self.engine.config(role),
         };
         let timing = provider.bind(&deployment)?;
@@ -86,7 +96,7 @@ impl Scenario {
         };
         if num_gpu_blocks == 0 {
             return Err(SimError::Setup(format!(
-                "no room for a single KV block of {} tokens at tp {tp}; use a smaller block_size or a larger tp",
+                "no room for a single KV block of {} tokens at {shape}; use a smaller block_size or a larger tp",
                 deployment.engine.block_size
             )));
         }
@@ -185,10 +195,12 @@ impl Scenario {
                 let estimate = shape
                     .estimated_blocks
                     .filter(|&estimate| estimate < shape.num_gpu_blocks)?;
-                let Deployment { engine, tp, .. } = &shape.deployment;
+                let Deployment {
+                    engine, shape: gpus, ..
+                } = &shape.deployment;
                 let (pinned, tokens) = (shape.num_gpu_blocks, engine.block_size);
                 Some(format!(
-                    "{pinned} of {tokens} tokens where about {estimate} fit ({} tp {tp})",
+                    "{pinned} of {tokens} tokens where about {estimate} fit ({} {gpus})",
                     engine.role
                 ))
             })
@@ -203,10 +215,10 @@ impl Scenario {
     }
 }
 
-/// Workers of one role and tensor-parallel size, ready to run.
+/// Workers of one role and parallel shape, ready to run.
 #[derive(Debug, Clone)]
 pub struct WorkerShape {
-    /// Model, GPU, tensor-parallel size and engine settings.
+    /// Model, GPU, parallel shape and engine settings.
     pub deployment: Deployment,
     /// KV blocks of one worker: as pinned, else as estimated.
     pub num_gpu_blocks: u32,
@@ -216,9 +228,11 @@ pub struct WorkerShape {
     pub timing: Arc<dyn TimingModel>,
 }
 
+/// Blocks of all groups of GPUs together; those of each group are whole ones.
 fn estimated_blocks(deployment: &Deployment, provider: &dyn TimingProvider) -> Result<u32, TimingError> {
     let tokens = provider.kv_capacity_tokens(deployment)?;
     let blocks = tokens / u64::from(deployment.engine.block_size.tokens());
+    let blocks = blocks.saturating_mul(deployment.shape.attention_dp.into());
     Ok(u32::try_from(blocks).unwrap_or(u32::MAX))
 }
 
@@ -242,6 +256,8 @@ mod tests {
             context_length,
             qk_norm: false,
             weights: WeightFormat::Bfloat16,
+            moe: None,
+            sliding_window: None,
         };
         let mut workload = WorkloadBuilder::new(BlockSize::new(1).expect("not zero"));
         for output_tokens in [10, 1] {

@@ -59,9 +59,9 @@ impl ParallelShape {
         self.tp.saturating_mul(self.attention_dp)
     }
 
-    /// Whether nothing but the tensor-parallel size was chosen.
+    /// Whether no size but the tensor-parallel one is anything but 1.
     pub const fn is_tensor_only(self) -> bool {
-        self.attention_dp == 1 && self.moe_tp.is_none() && self.moe_ep.is_none()
+        self.attention_dp == 1 && matches!((self.moe_tp, self.moe_ep), (None | Some(1), None | Some(1)))
     }
 
     /// How experts are spread, as `(moe_tp, moe_ep)`. One that is not given follows from the other; without
@@ -91,8 +91,8 @@ impl ParallelShape {
         })
     }
 
-    /// This shape with nothing left open, for a model that is served by `backend`. Dense models, and such that
-    /// nothing is known about, are left as they are.
+    /// This shape with nothing left open, for a model that is served by `backend`. For dense models, and such that
+    /// nothing is known about, that is [`ParallelShape::tensor`].
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl ParallelShape {
     pub fn of_model(self, model: Option<&ModelSpec>, backend: Backend) -> Result<Self, String> {
         let Some(moe) = model.and_then(|model| model.moe.as_ref()) else {
             return if self.is_tensor_only() {
-                Ok(self)
+                Ok(Self::tensor(self.tp))
             } else {
                 Err("attention_dp, moe_tp and moe_ep are for mixture-of-experts models; leave them out".to_owned())
             };

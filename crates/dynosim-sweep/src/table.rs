@@ -30,7 +30,8 @@ const SMALL_FIGURES: [&str; 2] = ["prefix_cache_reused_ratio", "violation_penalt
 /// of the records is infeasible.
 pub fn text_table<'a>(mode: Mode, records: impl IntoIterator<Item = &'a Record>, rows: usize) -> String {
     let outcomes = outcomes(records, rows);
-    let mut columns: Vec<&str> = topology_columns(mode).to_vec();
+    let with_experts = outcomes.iter().flatten().any(|record| record.has_experts());
+    let mut columns: Vec<&str> = topology_columns(mode, with_experts).to_vec();
     columns.extend(ROUTER_COLUMNS);
     columns.extend(FIGURE_COLUMNS);
     if outcomes.iter().flatten().any(|record| !record.feasible) {
@@ -89,7 +90,7 @@ fn align(lines: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use dynosim_spec::{Objective, Topology};
+    use dynosim_spec::{Objective, ParallelShape, Topology};
     use indexmap::IndexMap;
 
     use super::*;
@@ -105,8 +106,8 @@ mod tests {
                 topology: Topology::Disaggregated {
                     prefill_workers: 3,
                     decode_workers: 4,
-                    prefill_tp: 4,
-                    decode_tp: 1,
+                    prefill_shape: ParallelShape::tensor(4),
+                    decode_shape: ParallelShape::tensor(1),
                 },
                 router,
             },
@@ -164,8 +165,8 @@ mod tests {
         elsewhere.state.topology = Topology::Disaggregated {
             prefill_workers: 4,
             decode_workers: 3,
-            prefill_tp: 4,
-            decode_tp: 1,
+            prefill_shape: ParallelShape::tensor(4),
+            decode_shape: ParallelShape::tensor(1),
         };
         let table = text_table(Mode::Disagg, [&kv_router, &elsewhere], 10);
         assert_eq!(table.lines().count(), 3, "other workers are another outcome");

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use dynosim_spec::{Deployment, GpuSpec, ModelSpec};
+use dynosim_spec::{Backend, Deployment, GpuSpec, ModelSpec, ParallelShape};
 
 use crate::decode_inputs::DecodeInputs;
 use crate::error::TimingError;
@@ -152,9 +152,31 @@ pub trait TimingProvider: Send + Sync {
     ///
     /// The default offers the powers of two up to the node size that divide the query heads.
     fn tp_shapes(&self, model: Option<&ModelSpec>, gpu: &GpuSpec) -> Vec<u32> {
-        std::iter::successors(Some(1_u32), |tp| tp.checked_mul(2))
-            .take_while(|&tp| tp <= gpu.gpus_per_node)
+        powers_of_two(gpu.gpus_per_node)
             .filter(|&tp| model.is_none_or(|model| model.splits_over(tp)))
+            .collect()
+    }
+
+    /// Shapes worth trying for workers of a model on a GPU, served by `backend`, ascending.
+    ///
+    /// The default offers [`TimingProvider::tp_shapes`] for dense models, and for such that nothing is known about. For
+    /// mixtures of experts it offers all shapes within a node whose sizes are powers of two: tensor-parallel sizes
+    /// that divide the query heads, any number of groups with sequences of their own, and every way to spread the experts over
+    /// all of their GPUs that the engine has.
+    fn parallel_shapes(&self, model: Option<&ModelSpec>, gpu: &GpuSpec, backend: Backend) -> Vec<ParallelShape> {
+        let Some(model) = model.filter(|model| model.moe.is_some()) else {
+            let sizes = self.tp_shapes(model, gpu);
+            return sizes.into_iter().map(ParallelShape::tensor).collect();
+        };
+        let powers = || powers_of_two(gpu.gpus_per_node);
+        let attention = powers().flat_map(|tp| powers().map(move |attention_dp| (tp, attention_dp)));
+        let shapes = attention.flat_map(|(tp, attention_dp)| {
+            let gpus = tp.saturating_mul(attention_dp);
+            powers().map(move |moe_tp| ParallelShape::experts(tp, attention_dp, moe_tp, gpus / moe_tp))
+        });
+        shapes
+            .filter(|shape| shape.gpus() <= gpu.gpus_per_node && model.splits_over(shape.tp))
+            .filter(|shape| shape.of_model(Some(model), backend).is_ok())
             .collect()
     }
 
@@ -168,6 +190,11 @@ pub trait TimingProvider: Send + Sync {
     fn kv_capacity_tokens(&self, deployment: &Deployment) -> Result<u64, TimingError> {
         crate::capacity::estimate_kv_tokens(deployment)
     }
+}
+
+/// 1, 2, 4 and so on up to `most`.
+fn powers_of_two(most: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(1_u32), |size| size.checked_mul(2)).take_while(move |&size| size <= most)
 }
 
 impl<F> TimingProvider for F

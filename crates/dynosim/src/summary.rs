@@ -135,9 +135,9 @@ fn kv_capacity(capacity: &KvCapacity) -> String {
         None => "pinned".to_owned(),
     };
     format!(
-        "{:<10} tp {:<2} {:>7} blocks of {} tokens, {source}",
+        "{:<10} {:<5} {:>7} blocks of {} tokens, {source}",
         capacity.role.to_string(),
-        capacity.tp,
+        capacity.shape.to_string(),
         capacity.blocks_used,
         capacity.block_size
     )

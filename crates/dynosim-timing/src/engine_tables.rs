@@ -1,5 +1,7 @@
 //! The tables of one engine version, shared by all deployments.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use dynosim_spec::GpuSpec;
 
 use crate::all_reduce::{Collective, Exchange};
@@ -63,6 +65,22 @@ fn offered<S>(slices: &[S], property: impl Fn(&S) -> String) -> String {
     values.sort_unstable();
     values.dedup();
     values.join(", ")
+}
+
+/// `moe_tp 1 and moe_ep 1, 2, 4; moe_tp 2 and moe_ep 1`.
+fn offered_spreads(slices: &[&MoeSlice]) -> String {
+    let mut by_moe_tp: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+    for slice in slices {
+        by_moe_tp
+            .entry(slice.moe_tp_size)
+            .or_default()
+            .insert(slice.moe_ep_size);
+    }
+    let lines = by_moe_tp.iter().map(|(moe_tp, moe_ep)| {
+        let moe_ep: Vec<String> = moe_ep.iter().map(u64::to_string).collect();
+        format!("moe_tp {moe_tp} and moe_ep {}", moe_ep.join(", "))
+    });
+    lines.collect::<Vec<String>>().join("; ")
 }
 
 impl EngineTables {
@@ -225,12 +243,18 @@ impl EngineTables {
         found.ok_or_else(|| {
             let spreads: Vec<&MoeSlice> = slices.iter().filter(of_model).collect();
             let available = if spreads.is_empty() {
-                offered(slices, TableSlice::describe)
+                offered(slices, |slice| {
+                    format!(
+                        "{} of {} experts in {}, hidden size {}, width {}",
+                        slice.topk,
+                        slice.num_experts,
+                        slice.dtype.name(),
+                        slice.hidden_size,
+                        slice.inter_size
+                    )
+                })
             } else {
-                let spreads = offered(&spreads, |slice| {
-                    format!("moe_tp {} moe_ep {}", slice.moe_tp_size, slice.moe_ep_size)
-                });
-                format!("such experts with {spreads}")
+                format!("such experts with {}", offered_spreads(&spreads))
             };
             client.uncovered::<MoeSlice>(&self.set, shape.describe(), available)
         })

@@ -102,7 +102,7 @@ pub enum TimingError {
         source: std::io::Error,
     },
     /// A table is missing among those built in.
-    #[error("table {path} is not built in")]
+    #[error("table {path} is not built in; choose another engine version, or timing provider `roofline`")]
     MissingTable {
         /// The file it would come from.
         path: String,

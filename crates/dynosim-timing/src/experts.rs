@@ -93,10 +93,10 @@ impl ExpertShape {
     /// How messages name the kernel.
     pub(crate) fn describe(&self) -> String {
         format!(
-            "{} experts in {}, {} of them per token, hidden size {}, width {}, moe_tp {}, moe_ep {}",
+            "{} of {} experts in {}, hidden size {}, width {}, at moe_tp {} and moe_ep {}",
+            self.top_k,
             self.experts,
             self.dtype.name(),
-            self.top_k,
             self.hidden,
             self.width,
             self.moe_tp,

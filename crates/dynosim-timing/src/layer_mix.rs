@@ -19,6 +19,19 @@ pub(crate) struct Windowed<A> {
     pub(crate) attention: A,
 }
 
+/// Lengths for which latencies are kept at a time.
+const STRETCH: usize = 64;
+
+impl<A> Windowed<A> {
+    /// The mean over all layers of what layers with the window take, and the others.
+    fn mean(&self, windowed: Reading, full: Reading) -> Reading {
+        Reading {
+            ms: self.share * windowed.ms + (1.0 - self.share) * full.ms,
+            extrapolated: windowed.extrapolated || full.extrapolated,
+        }
+    }
+}
+
 impl<A> LayerMix<A> {
     pub(crate) const fn new(full: A, windowed: Option<Windowed<A>>) -> Self {
         Self { full, windowed }
@@ -38,13 +51,9 @@ impl<A> LayerMix<A> {
     /// The mean over all layers of what one layer takes `at` some point.
     pub(crate) fn mean<'a>(&'a self, at: impl Fn(&'a A) -> Reading) -> Reading {
         let full = at(&self.full);
-        let Some(Windowed { share, attention }) = &self.windowed else {
-            return full;
-        };
-        let windowed = at(attention);
-        Reading {
-            ms: share * windowed.ms + (1.0 - share) * full.ms,
-            extrapolated: windowed.extrapolated || full.extrapolated,
+        match &self.windowed {
+            Some(windowed) => windowed.mean(at(&windowed.attention), full),
+            None => full,
         }
     }
 
@@ -64,11 +73,27 @@ impl<A: AttentionOverContext> AttentionOverContext for LayerMix<A> {
     }
 
     fn over(&self, kv_tokens: Range<u64>, mut found: impl FnMut(Reading)) {
-        if self.windowed.is_none() {
+        let Some(windowed) = &self.windowed else {
             return self.full.over(kv_tokens, found);
-        }
-        for kv_tokens in kv_tokens {
-            found(self.at(kv_tokens));
+        };
+        // Each kind of layers goes through a stretch of lengths at its own speed.
+        let mut full = [Reading::ZERO; STRETCH];
+        let mut start = kv_tokens.start;
+        while start < kv_tokens.end {
+            let end = kv_tokens.end.min(start.saturating_add(STRETCH as u64));
+            let mut free = full.iter_mut();
+            self.full.over(start..end, |reading| {
+                if let Some(place) = free.next() {
+                    *place = reading;
+                }
+            });
+            let mut known = full.iter();
+            windowed.attention.over(start..end, |reading| {
+                if let Some(&full) = known.next() {
+                    found(windowed.mean(reading, full));
+                }
+            });
+            start = end;
         }
     }
 }
@@ -77,7 +102,7 @@ impl<A: AttentionOverContext> AttentionOverContext for LayerMix<A> {
 mod tests {
     use super::*;
 
-    /// A quarter of the layers takes 2 ms, the others a millisecond per token.
+    /// Takes so many milliseconds, or one per token.
     struct Layer(Option<f64>);
 
     impl AttentionOverContext for Layer {
@@ -94,10 +119,26 @@ mod tests {
         };
         let mix = LayerMix::new(Layer(None), Some(windowed));
         assert_eq!(mix.at(6), Reading::measured(5.0));
-        let mut found = Vec::new();
-        mix.over(6..10, |reading| found.push(reading));
-        assert_eq!(found, [6, 7, 8, 9].map(|kv_tokens| mix.at(kv_tokens)));
         let full = LayerMix::new(Layer(None), None);
         assert_eq!(full.at(6), Reading::measured(6.0));
+    }
+
+    #[test]
+    fn stretches_of_lengths_are_single_ones() {
+        for share in [0.0, 0.5, 0.3, 1.0] {
+            let windowed = Windowed {
+                share,
+                attention: Layer(Some(2.0)),
+            };
+            let mix = LayerMix::new(Layer(None), Some(windowed));
+            for lengths in [0..0, 3..4, 1..65, 5..70, 2..300] {
+                let mut found = Vec::new();
+                mix.over(lengths.clone(), |reading| found.push(reading));
+                assert_eq!(
+                    found,
+                    lengths.map(|kv_tokens| mix.at(kv_tokens)).collect::<Vec<Reading>>()
+                );
+            }
+        }
     }
 }

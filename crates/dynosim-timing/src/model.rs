@@ -205,3 +205,57 @@ where
         self(deployment)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dynosim_spec::MoeSpec;
+
+    use super::*;
+    use crate::polynomial::PolynomialTiming;
+
+    /// Shapes that are offered for a model with two heads.
+    fn offered(backend: Backend, gpus_per_node: u32, moe: Option<MoeSpec>) -> Vec<ParallelShape> {
+        let mut gpu = GpuSpec::find("h200_sxm").expect("is known");
+        gpu.gpus_per_node = gpus_per_node;
+        let model = ModelSpec {
+            name: "some".to_owned(),
+            layers: 1,
+            hidden_size: 128,
+            intermediate_size: 128,
+            attention_heads: 2,
+            kv_heads: 1,
+            head_dim: 64,
+            vocab_size: 1000,
+            context_length: None,
+            qk_norm: false,
+            weights: dynosim_spec::WeightFormat::Bfloat16,
+            moe,
+            sliding_window: None,
+        };
+        PolynomialTiming.parallel_shapes(Some(&model), &gpu, backend)
+    }
+
+    #[test]
+    fn dense_models_are_only_cut() {
+        assert_eq!(offered(Backend::Vllm, 8, None), [1, 2].map(ParallelShape::tensor));
+    }
+
+    #[test]
+    fn experts_are_spread_in_every_way_that_the_engine_has() {
+        let moe = MoeSpec {
+            experts: 6,
+            top_k: 2,
+            intermediate_size: 64,
+        };
+        let shape = |(tp, dp, moe_tp, moe_ep)| ParallelShape::experts(tp, dp, moe_tp, moe_ep);
+        let two_gpus = [(1, 1, 1, 1), (1, 2, 1, 2), (1, 2, 2, 1), (2, 1, 1, 2), (2, 1, 2, 1)].map(shape);
+        assert_eq!(offered(Backend::Vllm, 2, Some(moe)), two_gpus);
+        // Two heads are not cut into four, and six experts make no four groups.
+        let four_gpus = [(1, 4, 4, 1), (2, 2, 4, 1)].map(shape);
+        let mut offered_on_four = offered(Backend::Vllm, 4, Some(moe));
+        offered_on_four.retain(|shape| shape.gpus() == 4);
+        assert_eq!(offered_on_four, four_gpus);
+        let both = offered(Backend::Sglang, 4, Some(moe));
+        assert!(both.contains(&shape((2, 2, 2, 2))), "{both:?}");
+    }
+}

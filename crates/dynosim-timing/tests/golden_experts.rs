@@ -209,7 +209,7 @@ fn what_is_not_priced_is_refused() {
         &on_vllm(MODELS[0], ParallelShape::tensor(8)),
         &[
             "does not cover Qwen/Qwen3-30B-A3B at tp 8 moe_tp 8",
-            "such experts with moe_tp 1 moe_ep 1",
+            "such experts with moe_tp 1 and moe_ep 1, 2, 4, 8, 16, 32, 64, 128; moe_tp 2 and moe_ep 1; moe_tp 4",
         ],
     );
     let sglang = Deployment {

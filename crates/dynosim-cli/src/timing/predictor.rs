@@ -286,7 +286,6 @@ fn refusal(error: TimingError, shape: &Shape) -> Refusal {
         TimingError::UnknownSystem { .. } => shape.system.is_none() && shape.backend.is_none(),
         TimingError::UnknownEngineVersion { .. } => shape.engine_version.is_none(),
         TimingError::Unreadable { .. }
-        | TimingError::MissingTable { .. }
         | TimingError::LfsPointer { .. }
         | TimingError::MalformedTable { .. }
         | TimingError::InvalidTable { .. } => true,

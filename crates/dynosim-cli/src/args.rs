@@ -152,10 +152,10 @@ pub(crate) struct TimingArgs {
     /// Groups of GPUs of a worker with sequences of their own, for mixtures of experts [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) attention_dp: Option<u32>,
-    /// Parts that each expert is cut into [default: what moe_ep leaves of the GPUs]
+    /// Parts that each expert is cut into [default: what --moe-ep leaves of the GPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) moe_tp: Option<u32>,
-    /// Groups of GPUs with different experts [default: what moe_tp leaves of the GPUs; 1 without both]
+    /// Groups of GPUs with different experts [default: what --moe-tp leaves of the GPUs; 1 without both]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) moe_ep: Option<u32>,
     /// Write here instead of standard output

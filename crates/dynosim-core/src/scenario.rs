@@ -238,13 +238,13 @@ fn estimated_blocks(deployment: &Deployment, provider: &dyn TimingProvider) -> R
 
 #[cfg(test)]
 mod tests {
-    use dynosim_spec::{Admission, Backend, BlockSize, SimDuration, WorkloadBuilder};
+    use dynosim_spec::{Admission, Backend, BlockSize, MoeSpec, SimDuration, WorkloadBuilder};
+    use dynosim_timing::PolynomialTiming;
 
     use super::*;
 
-    /// Warnings about requests of 100 tokens in all on a model with this context.
-    fn warnings(context_length: Option<u32>) -> Vec<String> {
-        let model = ModelSpec {
+    fn small_model(context_length: Option<u32>) -> ModelSpec {
+        ModelSpec {
             name: "small".to_owned(),
             layers: 1,
             hidden_size: 128,
@@ -258,7 +258,12 @@ mod tests {
             weights: WeightFormat::Bfloat16,
             moe: None,
             sliding_window: None,
-        };
+        }
+    }
+
+    /// Warnings about requests of 100 tokens in all on a model with this context.
+    fn warnings(context_length: Option<u32>) -> Vec<String> {
+        let model = small_model(context_length);
         let mut workload = WorkloadBuilder::new(BlockSize::new(1).expect("not zero"));
         for output_tokens in [10, 1] {
             let request = Request {
@@ -274,6 +279,58 @@ mod tests {
         let engine = EngineSpec::new("small", Backend::Vllm);
         Scenario::new(engine, Some(model), gpu, workload.build(Admission::OpenLoop))
             .warnings(&[], RouterMode::RoundRobin)
+    }
+
+    /// Prices nothing and has room for a hundred tokens in each group of GPUs.
+    struct HundredTokens;
+
+    impl TimingProvider for HundredTokens {
+        fn bind(&self, deployment: &Deployment) -> Result<Arc<dyn TimingModel>, TimingError> {
+            PolynomialTiming.bind(deployment)
+        }
+
+        fn kv_capacity_tokens(&self, _: &Deployment) -> Result<u64, TimingError> {
+            Ok(100)
+        }
+    }
+
+    #[test]
+    fn every_group_of_gpus_has_blocks_of_its_own() {
+        #[track_caller]
+        fn check(pinned: Option<u32>, shape: ParallelShape, expected: Result<(u32, Option<u32>), &str>) {
+            let mut engine = EngineSpec::new("small", Backend::Vllm);
+            engine.base_engine_args.num_gpu_blocks = pinned;
+            let gpu = GpuSpec::find("h200_sxm").expect("the system is known");
+            let workload = WorkloadBuilder::new(BlockSize::new(1).expect("not zero")).build(Admission::OpenLoop);
+            let model = ModelSpec {
+                moe: Some(MoeSpec {
+                    experts: 8,
+                    top_k: 2,
+                    intermediate_size: 16,
+                }),
+                ..small_model(None)
+            };
+            let scenario = Scenario::new(engine, Some(model), gpu, workload);
+            let bound = scenario.worker_shape(WorkerRole::Aggregated, shape, &HundredTokens);
+            match (bound, expected) {
+                (Ok(worker), Ok(expected)) => {
+                    assert_eq!((worker.num_gpu_blocks, worker.estimated_blocks), expected);
+                }
+                (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
+                (bound, expected) => panic!("{bound:?} instead of {expected:?}"),
+            }
+        }
+        // A block has 64 tokens, so that a group has one of them and four groups have four.
+        check(None, ParallelShape::experts(1, 4, 1, 4), Ok((4, Some(4))));
+        check(None, ParallelShape::tensor(4), Ok((1, Some(1))));
+        // What is pinned is that of the worker.
+        check(Some(7), ParallelShape::experts(1, 4, 4, 1), Ok((7, Some(4))));
+        let impossible = "small cannot run at tp 2 moe_ep 3: tp 2 times attention_dp 1 is 2";
+        let three_groups = ParallelShape {
+            moe_ep: Some(3),
+            ..ParallelShape::tensor(2)
+        };
+        check(None, three_groups, Err(impossible));
     }
 
     #[test]

@@ -285,7 +285,7 @@ impl Client<'_> {
         TimingError::UncoveredShape {
             path: set.path::<S>(),
             model: self.model.to_owned(),
-            shape: self.shape.parallel,
+            shape: Box::new(self.shape.parallel),
             missing,
             available,
         }

@@ -138,8 +138,8 @@ pub enum TimingError {
         path: String,
         /// Model.
         model: String,
-        /// GPUs of a worker.
-        shape: ParallelShape,
+        /// GPUs of a worker; boxed to keep errors small.
+        shape: Box<ParallelShape>,
         /// What is missing.
         missing: String,
         /// What the table has instead.

@@ -165,8 +165,11 @@ mod tests {
     fn parts_are_rounded_down() {
         // 7 tokens to two experts each: 14 over four groups are 3 on a GPU, which touch two experts of 9000 weights.
         let work = SHAPE.work(7);
-        assert_eq!(work.flops, f64::from(14 * 100 * 30 * 6 / 4));
-        assert_eq!(work.bytes, 0.5 * f64::from(3 * 100 * 2 + 3 * 30 * 3 + 2 * 9000));
+        let expected = Work {
+            flops: f64::from(14 * 100 * 30 * 6 / 4),
+            bytes: 0.5 * f64::from(3 * 100 * 2 + 3 * 30 * 3 + 2 * 9000),
+        };
+        assert_eq!(work, expected);
         assert_eq!(SHAPE.weight_bytes(), 8 * 9000 / 2 / 4);
     }
 

@@ -28,6 +28,9 @@ use crate::table_file::{DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice};
 /// square root of latency). Time that rests on anything beyond the measured range is reported in
 /// [`Price::extrapolated_ms`].
 ///
+/// Layers with a sliding window and others count by their share. Experts are read off measurements of exactly their
+/// shape and spread, with tokens spread unevenly over them.
+///
 /// Tables are read at first use and shared by all models of one provider. Binding the same shape again
 /// gives the same model, which has its prices prepared already. So bind all shapes of a sweep through the same
 /// value.

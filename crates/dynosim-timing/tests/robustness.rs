@@ -308,6 +308,19 @@ fn all_models() -> Vec<Arc<dyn TimingModel>> {
             models.push(RooflineTiming.bind(&deployment).expect("facts are known"));
         }
     }
+    let tables = TableTiming::new(None);
+    for (name, shape) in [
+        ("Qwen/Qwen3-30B-A3B", ParallelShape::experts(1, 4, 1, 4)),
+        ("Qwen/Qwen3-235B-A22B", ParallelShape::experts(4, 2, 8, 1)),
+        ("openai/gpt-oss-120b", ParallelShape::experts(2, 1, 1, 2)),
+    ] {
+        let deployment = Deployment {
+            shape,
+            ..deployment(model(name), 1, Backend::Vllm)
+        };
+        models.push(tables.bind(&deployment).expect("tables cover the model"));
+        models.push(RooflineTiming.bind(&deployment).expect("facts are known"));
+    }
     models
 }
 

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod command;
+mod experts;
 mod readme;
 mod run;
 mod sweep;

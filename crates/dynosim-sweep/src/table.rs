@@ -173,6 +173,35 @@ mod tests {
     }
 
     #[test]
+    fn spreads_of_experts_have_columns() {
+        let mut spread = record(0, RouterState::round_robin());
+        spread.state.topology = Topology::Disaggregated {
+            prefill_workers: 3,
+            decode_workers: 5,
+            prefill_shape: ParallelShape::experts(2, 1, 1, 2),
+            decode_shape: ParallelShape::experts(1, 4, 4, 1),
+        };
+        let table = text_table(Mode::Disagg, [&spread], 10);
+        let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            lines[0][..4],
+            ["prefill_tp", "prefill_attention_dp", "prefill_moe_tp", "prefill_moe_ep"]
+        );
+        assert_eq!(lines[0][7..10], ["decode_moe_ep", "prefill_workers", "decode_workers"]);
+        assert_eq!(lines[1][..10], ["2", "1", "1", "2", "1", "4", "4", "1", "3", "5"]);
+        assert_eq!(
+            spread.state.to_string(),
+            "prefill_tp=2 prefill_moe_ep=2 decode_tp=1 decode_attention_dp=4 decode_moe_tp=4 prefill_workers=3 \
+             decode_workers=5 round_robin"
+        );
+        let document = serde_json::to_value(&spread).expect("records are plain values");
+        assert_eq!(
+            (&document["decode_moe_tp"], &document["prefill_moe_ep"]),
+            (&4.into(), &2.into())
+        );
+    }
+
+    #[test]
     fn rows_are_limited_and_penalties_shown() {
         let [first, last] = SAME_SIMULATION.map(|router| record(1, router));
         let failed = Record {

@@ -56,7 +56,7 @@ const COLLECTIVE_BYTES: [f64; 4] = [0.0, 358_612_992.0, 411_041_792.0, 411_041_7
 ///
 /// The budget is the share of memory that the engine may use, less weights, activations (which grow with
 /// the token budget of a step, 8192 if unlimited), collective buffers and runtime. Tensor-parallel sizes
-/// between 1, 2, 4 and 8 count as the next smaller of these.
+/// between 1, 2, 4 and 8 count as the next smaller of these. Layers with a sliding window count as all others.
 ///
 /// # Errors
 /// If the model's facts are unknown, its heads do not divide over the GPUs, or no token fits.

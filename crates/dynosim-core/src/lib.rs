@@ -63,6 +63,7 @@
 //! ```
 
 mod arrivals;
+mod client;
 mod decode_pages;
 mod decode_run;
 mod engine;

@@ -24,6 +24,7 @@
 //! | `decode_inputs` | what the price of a decode step depends on |
 //! | `polynomial`, `roofline`, `table` | the providers |
 //! | `operators`, `dense_model` | the operators of a pass, written once for roofline and tables, and their sums |
+//! | `fused_model`, `engine_kernels`, `graph_sizes` | the same in an engine that computes a step in one pass, with what its calibration adds |
 //! | `precision`, `work` | number formats of a deployment; what kernels compute and move |
 //! | `table_file`, `perfdata`, `engine_tables` | the tables' schema, where they are, and their cache |
 //! | `decode_rows` | what is prepared once per batch size |
@@ -67,9 +68,12 @@ mod decode_attention;
 mod decode_inputs;
 mod decode_rows;
 mod dense_model;
+mod engine_kernels;
 mod engine_tables;
 mod error;
+mod fused_model;
 mod gemm;
+mod graph_sizes;
 mod grid;
 #[cfg(test)]
 mod grid_twin;
@@ -91,7 +95,7 @@ mod work;
 pub use capacity::estimate_kv_tokens;
 pub use decode_inputs::{DecodeInputs, check_decode_inputs};
 pub use error::TimingError;
-pub use model::{Price, StepShape, TimingModel, TimingProvider};
+pub use model::{Price, PromptChunk, StepShape, TimingModel, TimingProvider};
 pub use operators::OperatorCost;
 pub use polynomial::PolynomialTiming;
 pub use precision::{AttentionDtype, GemmDtype};

@@ -10,7 +10,7 @@ use dynosim_timing::TimingProvider;
 
 use crate::error::Error;
 use crate::overload::overload_warning;
-use crate::scenario::{load_scenario, scenario, timing_provider};
+use crate::scenario::{load_scenario, scenario, timing_provider, with_timing};
 use crate::step_times::StepTimes;
 
 /// One simulation of which single parts can be replaced before it starts.
@@ -110,6 +110,7 @@ impl<'a> Run<'a> {
             Some(workload) => scenario(&spec.engine, &spec.hardware, workload, &roles)?,
             None => load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)?,
         };
+        let scenario = with_timing(scenario, &spec.timing)?;
         let perfdata = self.perfdata.as_deref();
         let built_in = timing_provider(&spec.timing, perfdata);
         let provider = self.timing.unwrap_or(built_in.as_ref());

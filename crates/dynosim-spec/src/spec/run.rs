@@ -115,6 +115,7 @@ impl RunSpec {
         }
         idle::warn_about_queue_policies(section, engine, pools, round_robin, &router.base_config);
         idle::warn_about_shared_prefixes(section, engine, pools, workload);
+        idle::warn_about_physics(section, engine);
         for key in ["sla", "objective", "search", "maxParallelEvals"] {
             section.hint(key, "it belongs to a sweep, and this is a single run");
         }

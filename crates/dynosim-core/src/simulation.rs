@@ -15,7 +15,7 @@ use crate::engine::{Incoming, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
 use crate::events::{Events, PassEnd, Place, PoolIndex};
 use crate::give_up::{LatencyBound, Watch};
-use crate::metrics::{Recorder, Rejection, Report, RequestRecord};
+use crate::metrics::{Breakdown, Recorder, Rejection, Report, RequestRecord};
 use crate::pool::{Moment, Pool};
 use crate::rejection::{output_tokens_on, rejections};
 use crate::rules::{EngineRules, FollowUpStamp};
@@ -119,7 +119,7 @@ impl<'w> Simulation<'w> {
             turn: (0, 0),
             events: Events::new(&pools.iter().map(Pool::len).collect::<Vec<_>>()),
             arrivals: Arrivals::new(workload, |id| accepted[id.index()]),
-            recorder: Recorder::new(accepted.len(), client.egress(), false),
+            recorder: Recorder::new(accepted.len(), client, false),
             unfinished: accepted.len() - rejections.len(),
             rejections,
             accepted,
@@ -132,8 +132,16 @@ impl<'w> Simulation<'w> {
     /// Keeps the time of every token, for [`Outcome::token_times`]; costs memory.
     #[must_use]
     pub fn keep_token_times(mut self) -> Self {
-        self.recorder = Recorder::new(self.accepted.len(), self.client.egress(), true);
+        self.recorder = Recorder::new(self.accepted.len(), self.client, true);
         self
+    }
+
+    /// Notes what step time and the time to first tokens are spent on, for [`Report::breakdown`]; then steps are
+    /// computed one by one, which is slow.
+    #[must_use]
+    pub fn keep_breakdown(mut self) -> Self {
+        self.recorder.breakdown = Some(Breakdown::default());
+        self.stepping(Stepping::Single)
     }
 
     /// Gives the run up as soon as one of these bounds is missed for certain, whatever the unfinished requests come to.

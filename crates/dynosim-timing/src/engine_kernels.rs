@@ -58,6 +58,18 @@ impl<K: Kernels> EngineKernels<K> {
     }
 }
 
+impl<K> EngineKernels<K> {
+    /// How much of a matrix multiplication of so many tokens is due to real data.
+    pub(crate) fn derated_ms(&self, gemm_ms: f64, tokens: u64) -> f64 {
+        gemm_ms * (1.0 - 1.0 / derate(self.gemm_derate, tokens))
+    }
+
+    /// What each all-reduce costs beyond the tables, milliseconds.
+    pub(crate) fn all_reduce_call_ms(&self) -> f64 {
+        self.all_reduce_call_ms
+    }
+}
+
 fn decode_rule(shape: &DenseShape, physics: &EnginePhysics) -> DecodeRule {
     let constants = &physics.calibration.constants;
     if !physics.has(StepTerm::SplitKv) {

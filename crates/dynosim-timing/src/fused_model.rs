@@ -9,6 +9,7 @@ use crate::graph_sizes::GraphSizes;
 use crate::model::{Price, PromptChunk, StepShape, TimingModel};
 use crate::operators::{AttentionOverContext, DenseShape, Kernels, OPERATORS, OperatorCost, PromptBatch, total};
 use crate::reading::Reading;
+use crate::terms::{PriceTerm, StepPart};
 
 /// A dense model whose step is one pass over all its tokens: weights are read once, attention is launched once a
 /// layer, and the constants of a calibration are added.
@@ -58,6 +59,56 @@ impl<K: Kernels> FusedModel<K> {
             attention.extrapolated |= decode.extrapolated;
         }
         shape.prefill_pass(kernels, tokens, sequences, attention)
+    }
+
+    /// The operators of a pass by what they are, with what the calibration adds to them apart.
+    fn operator_terms(&self, operators: &[OperatorCost], tokens: u64) -> Vec<PriceTerm> {
+        let DenseModel { kernels, .. } = &self.dense;
+        let mut terms = [
+            ("gemm", 0.0),
+            ("gemm_derate", 0.0),
+            ("logits", 0.0),
+            ("attention", 0.0),
+            ("all_reduce", 0.0),
+            ("all_reduce_call", 0.0),
+            ("memory_bound", 0.0),
+        ]
+        .map(|(name, ms)| PriceTerm::new(name, ms));
+        for operator in operators {
+            let (term, extra) = match operator.name {
+                "qkv_gemm" | "proj_gemm" | "gate_ffn1_gemm" | "ffn2_gemm" => {
+                    (0, Some((1, kernels.derated_ms(operator.ms, tokens))))
+                }
+                "logits_gemm" => (2, None),
+                "attention" => (3, None),
+                "embedding_ar" | "ar_1" | "ar_2" => {
+                    (4, Some((5, f64::from(operator.count) * kernels.all_reduce_call_ms())))
+                }
+                _ => (6, None),
+            };
+            terms[term].ms += operator.ms;
+            if let Some((other, ms)) = extra {
+                terms[term].ms -= ms;
+                terms[other].ms += ms;
+            }
+        }
+        terms.to_vec()
+    }
+
+    /// The terms of a step that only generates; what padding adds is apart.
+    fn decode_terms(&self, step: &StepShape) -> Vec<PriceTerm> {
+        let DenseModel { shape, kernels, .. } = &self.dense;
+        let (batch, kv_tokens) = (
+            u64::from(step.decode_seqs),
+            step.mean_context().unwrap_or_default().saturating_add(1),
+        );
+        let attention = self.decode_attention(batch, kv_tokens);
+        let bare = shape.decode(kernels, (batch, batch), attention);
+        let mut terms = self.operator_terms(&bare, batch);
+        let rest = self.dense.ask_row(batch, |row| row.price(kv_tokens)).ms - total(&bare).ms - self.step_ms;
+        terms.push(PriceTerm::new("graph_padding", rest));
+        terms.push(PriceTerm::new("step_constant", self.step_ms));
+        terms
     }
 
     /// Attention in one layer of these prompts, launched once.
@@ -119,6 +170,20 @@ where
         Price {
             ms: (price.ms + self.step_ms).max(0.0),
             extrapolated_ms: price.extrapolated_ms.max(0.0),
+        }
+    }
+
+    fn terms(&self, part: StepPart<'_>) -> Vec<PriceTerm> {
+        match part {
+            StepPart::Prompts(step) => vec![PriceTerm::new(part.name(), self.prefill(step).ms)],
+            StepPart::Decodes(step) => self.decode_terms(step),
+            StepPart::Fused(step, prompts) => {
+                let new_tokens: u64 = prompts.iter().map(|chunk| chunk.new_tokens).sum();
+                let tokens = new_tokens.saturating_add(u64::from(step.decode_seqs));
+                let mut terms = self.operator_terms(&self.operators(step, prompts), tokens);
+                terms.push(PriceTerm::new("step_constant", self.step_ms));
+                terms
+            }
         }
     }
 

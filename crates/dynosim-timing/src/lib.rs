@@ -21,6 +21,7 @@
 //! | module | subject |
 //! |---|---|
 //! | `model` | the two traits, the step and its price |
+//! | `terms` | what a price is made of |
 //! | `decode_inputs` | what the price of a decode step depends on |
 //! | `polynomial`, `roofline`, `table` | the providers |
 //! | `operators`, `dense_model` | the operators of a pass, written once for roofline and tables, and their sums |
@@ -90,6 +91,7 @@ mod roofline;
 mod surface;
 mod table;
 mod table_file;
+mod terms;
 mod work;
 
 pub use capacity::estimate_kv_tokens;
@@ -104,3 +106,4 @@ pub use table::{TableModel, TableTiming};
 pub use table_file::{
     AllReduceSlice, DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice, TABLE_UNIT, TableFile, TableSlice,
 };
+pub use terms::{PriceTerm, StepPart};

@@ -7,6 +7,7 @@ use dynosim_spec::{Deployment, GpuSpec, ModelSpec};
 
 use crate::decode_inputs::DecodeInputs;
 use crate::error::TimingError;
+use crate::terms::{PriceTerm, StepPart};
 
 /// What a step does, as sums over its sequences.
 ///
@@ -150,6 +151,14 @@ pub trait TimingModel: Debug + Send + Sync {
             ms: prefill.ms + decode.ms,
             extrapolated_ms: prefill.extrapolated_ms + decode.extrapolated_ms,
         }
+    }
+
+    /// What the price of a part of a step is made of, for reports: terms that add up to it. Slow, and asked only if
+    /// somebody wants to know.
+    ///
+    /// The default is the part as a single term.
+    fn terms(&self, part: StepPart<'_>) -> Vec<PriceTerm> {
+        vec![PriceTerm::new(part.name(), part.price(self).ms)]
     }
 
     /// What the price of decoding depends on: a promise that lets a simulator ask less often.

@@ -22,6 +22,7 @@ pub struct Run<'a> {
     workload: Option<Workload>,
     warnings: Vec<String>,
     keep_token_times: bool,
+    keep_breakdown: bool,
     stepping: Stepping,
 }
 
@@ -42,6 +43,7 @@ impl<'a> Run<'a> {
             workload: None,
             warnings: Vec::new(),
             keep_token_times: false,
+            keep_breakdown: false,
             stepping: Stepping::default(),
         }
     }
@@ -85,6 +87,13 @@ impl<'a> Run<'a> {
     #[must_use]
     pub fn keep_token_times(mut self) -> Self {
         self.keep_token_times = true;
+        self
+    }
+
+    /// Notes what time is spent on, for [`Report::breakdown`](crate::Report::breakdown); slow.
+    #[must_use]
+    pub fn keep_breakdown(mut self) -> Self {
+        self.keep_breakdown = true;
         self
     }
 
@@ -133,7 +142,11 @@ impl<'a> Run<'a> {
         if self.keep_token_times {
             simulation = simulation.keep_token_times();
         }
-        let mut outcome = simulation.stepping(self.stepping).run(warnings)?;
+        simulation = simulation.stepping(self.stepping);
+        if self.keep_breakdown {
+            simulation = simulation.keep_breakdown();
+        }
+        let mut outcome = simulation.run(warnings)?;
         if scenario.workload().admission() == Admission::OpenLoop {
             let overload = overload_warning(&outcome);
             outcome.report.warnings.extend(overload);

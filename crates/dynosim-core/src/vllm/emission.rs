@@ -1,7 +1,7 @@
 //! Which requests emit a token in a pass, and when.
 
 use dynosim_spec::{SimDuration, SimTime, WorkerRole};
-use dynosim_timing::StepShape;
+use dynosim_timing::{StepPart, StepShape};
 
 use super::engine::VllmEngine;
 use super::parts::StepParts;
@@ -67,7 +67,7 @@ impl VllmEngine {
         context: &mut PassContext<'_>,
     ) -> SimDuration {
         let prefill_end = context.now + parts.prompts.total;
-        let decode_end = prefill_end + parts.decodes.map_or(SimDuration::ZERO, |time| time.total);
+        let decode_end = prefill_end + parts.decodes.map_or(SimDuration::ZERO, |(time, _)| time.total);
         let mut anybody_decoded = self.steady.len() > 0;
         self.emit_steady(decode_end, context);
         for &(key, source) in ready {
@@ -79,10 +79,9 @@ impl VllmEngine {
             let emitted = self.emit_one(key, at, context);
             anybody_decoded |= emitted && source == Source::Decode;
         }
-        context.recorder.priced(parts.prompts);
         match parts.decodes {
-            Some(time) if anybody_decoded => {
-                context.recorder.priced(time);
+            Some((time, step)) if anybody_decoded => {
+                context.priced(time, StepPart::Decodes(&step));
                 parts.prompts.total + time.total
             }
             // Everybody was preempted before its turn.

@@ -1,7 +1,7 @@
 //! How long the parts of one step take.
 
 use dynosim_spec::WorkerRole;
-use dynosim_timing::{PromptChunk, StepShape};
+use dynosim_timing::{PromptChunk, StepPart, StepShape};
 
 use super::engine::VllmEngine;
 use super::scheduling::Batch;
@@ -16,12 +16,13 @@ use crate::rules::StepPasses;
 pub(super) struct StepParts {
     /// Up to the first tokens of finished prompts; the whole step where prompts and generated tokens share a pass.
     pub(super) prompts: StepTime,
-    /// From there to the tokens of everybody else; `None` if that takes no time of its own.
-    pub(super) decodes: Option<StepTime>,
+    /// From there to the tokens of everybody else, and what is generated; `None` if that takes no time of its own.
+    pub(super) decodes: Option<(StepTime, StepShape)>,
 }
 
 impl VllmEngine {
-    /// Prices a step that computes the prompts of `batch` and generates for `decodes`.
+    /// Prices a step that computes the prompts of `batch` and generates for `decodes`. The prompts count as computed,
+    /// tokens only when they are emitted.
     pub(super) fn step_parts(
         &self,
         batch: &Batch,
@@ -29,37 +30,35 @@ impl VllmEngine {
         context: &mut PassContext<'_>,
     ) -> Result<StepParts, SimError> {
         let pool = context.pool;
-        let generates = decodes.decode_seqs > 0 && pool.config.role != WorkerRole::Prefill;
+        let decodes = Some(decodes).filter(|step| step.decode_seqs > 0 && pool.config.role != WorkerRole::Prefill);
+        let decode_time = || {
+            decodes
+                .map(|step| pool.decode_time(&step).map(|time| (time, step)))
+                .transpose()
+        };
         if batch.prefill_seqs == 0 {
-            let decodes = if generates {
-                Some(pool.decode_time(&decodes)?)
-            } else {
-                None
-            };
             return Ok(StepParts {
                 prompts: StepTime::default(),
-                decodes,
+                decodes: decode_time()?,
             });
         }
         let prompts = StepShape::prefill(batch.prefill_seqs, batch.prefill_tokens, batch.prefill_prefix_tokens);
         match pool.rules.step_passes {
-            StepPasses::PromptsThenDecodes => Ok(StepParts {
-                prompts: context.prefill_times.time(pool, &prompts)?,
-                decodes: if generates {
-                    Some(pool.decode_time(&decodes)?)
-                } else {
-                    None
-                },
-            }),
-            StepPasses::Fused => {
-                let step = if generates {
-                    prompts.with_decodes_of(decodes)
-                } else {
-                    prompts
+            StepPasses::PromptsThenDecodes => {
+                let parts = StepParts {
+                    prompts: context.prefill_times.time(pool, &prompts)?,
+                    decodes: decode_time()?,
                 };
+                context.priced(parts.prompts, StepPart::Prompts(&prompts));
+                Ok(parts)
+            }
+            StepPasses::Fused => {
+                let step = decodes.map_or(prompts, |decodes| prompts.with_decodes_of(decodes));
                 let chunks = self.prompt_chunks();
+                let time = pool.fused_time(&step, &chunks)?;
+                context.priced(time, StepPart::Fused(&step, &chunks));
                 Ok(StepParts {
-                    prompts: pool.fused_time(&step, &chunks)?,
+                    prompts: time,
                     decodes: None,
                 })
             }

@@ -21,6 +21,7 @@ fn spec(args: EngineArgs, workload: SyntheticWorkload) -> RunSpec {
     spec.timing = TimingSpec {
         provider: TimingKind::Polynomial,
         engine_version: None,
+        repair: None,
     };
     spec
 }

@@ -142,7 +142,7 @@ impl Scenario {
 
     /// What a user ought to know about running on these workers.
     pub fn warnings(&self, shapes: &[&WorkerShape], router: RouterMode) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = timing_warnings(shapes);
         warnings.extend(self.capacity_warning(shapes));
         warnings.extend(self.context_warning());
         if self
@@ -201,6 +201,17 @@ impl Scenario {
             )
         })
     }
+}
+
+/// What timing models say about their data, each sentence once.
+fn timing_warnings(shapes: &[&WorkerShape]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for warning in shapes.iter().flat_map(|shape| shape.timing.warnings()) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    warnings
 }
 
 /// Workers of one role and tensor-parallel size, ready to run.

@@ -42,12 +42,7 @@ pub(crate) struct DecodeAttention {
 impl DecodeAttention {
     /// `None` if there are more or fewer query heads than anywhere in the table. No latency is below the
     /// GPU's roofline.
-    pub(crate) fn of(
-        slice: &DecodeAttentionSlice,
-        heads: u64,
-        gpu: &GpuSpec,
-        standing: Standing,
-    ) -> Option<Self> {
+    pub(crate) fn of(slice: &DecodeAttentionSlice, heads: u64, gpu: &GpuSpec, standing: Standing) -> Option<Self> {
         let targets = Targets {
             keys: [&head_counts_around(heads, &slice.n), &BATCHES, &lengths()],
             second_axis: Growth::Linear,

@@ -26,7 +26,11 @@ pub(crate) fn nearest_first<T>(mut versions: Vec<T>, version: &str, name: impl F
     let mut ranked: Vec<(usize, T)> = versions.into_iter().enumerate().collect();
     ranked.sort_by_key(|&(index, _)| {
         // The first above and the first below are one step away.
-        let steps = if index < below { below - index } else { index - below + 1 };
+        let steps = if index < below {
+            below - index
+        } else {
+            index - below + 1
+        };
         (steps, Reverse(index))
     });
     ranked.into_iter().map(|(_, version)| version).collect()

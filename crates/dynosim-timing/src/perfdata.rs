@@ -113,7 +113,8 @@ impl Perfdata {
     /// The known GPU with tables for `engine` whose memory bandwidth is nearest to that of `gpu`, as a ratio.
     fn nearest_measured(&self, gpu: &GpuSpec, engine: Backend) -> Result<Option<GpuSpec>, TimingError> {
         let sets = self.table_sets()?;
-        let measured = (sets.iter().filter(|set| set.engine == engine)).filter_map(|set| GpuSpec::find(&set.system).ok());
+        let measured =
+            (sets.iter().filter(|set| set.engine == engine)).filter_map(|set| GpuSpec::find(&set.system).ok());
         let distance = |other: &GpuSpec| (other.memory_bandwidth / gpu.memory_bandwidth).ln().abs();
         Ok(measured.min_by(|a, b| distance(a).total_cmp(&distance(b))))
     }
@@ -129,7 +130,7 @@ impl Perfdata {
     }
 
     /// All table sets, by system, engine and version.
-    fn table_sets(&self) -> Result<Vec<TableSet>, TimingError> {
+    pub(crate) fn table_sets(&self) -> Result<Vec<TableSet>, TimingError> {
         let mut folders: Vec<(String, String)> = match self {
             Self::Bundled => BUNDLED
                 .iter()

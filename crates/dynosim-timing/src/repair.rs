@@ -62,7 +62,10 @@ impl fmt::Display for TableRepair {
             from_version,
             remedy,
         } = self;
-        write!(f, "table {table} of {engine} {from_version} cannot be right for {slice}: {reason}; ")?;
+        write!(
+            f,
+            "table {table} of {engine} {from_version} cannot be right for {slice}: {reason}; "
+        )?;
         match remedy {
             Remedy::OtherVersion { to_version } => write!(f, "the figures of {engine} {to_version} are used instead"),
             Remedy::CountedAsExtrapolated => f.write_str(
@@ -163,7 +166,9 @@ impl SliceSource {
         }
         for other in self.others.iter().filter(|other| other.has::<S>()) {
             let slices = other.load::<S>()?.slices;
-            let same = slices.into_iter().find(|slice| slice.describe() == published.describe());
+            let same = slices
+                .into_iter()
+                .find(|slice| slice.describe() == published.describe());
             if let Some(sound) = same.filter(|slice| slice.flaw(&self.measured).is_none()) {
                 let to_version = other.version.clone();
                 return Ok((sound, Remedy::OtherVersion { to_version }));

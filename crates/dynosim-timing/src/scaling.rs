@@ -12,7 +12,13 @@ use crate::soundness::{PhysicalSlice, cells, roofline_ms};
 /// bandwidth, one bound by arithmetic the peak rate of its number format, and an all-reduce the links; a call
 /// that is bound by one on `measured` and by the other on `target` gets the ratio of the two limits.
 pub(crate) fn scaled<S: PhysicalSlice>(slice: S, measured: &GpuSpec, target: &GpuSpec) -> S {
-    let start_ms = slice.ms().iter().flatten().copied().min_by(f64::total_cmp).unwrap_or(0.0);
+    let start_ms = slice
+        .ms()
+        .iter()
+        .flatten()
+        .copied()
+        .min_by(f64::total_cmp)
+        .unwrap_or(0.0);
     let ms = cells(&slice).map(|(keys, ms)| {
         let on = |gpu| roofline_ms(slice.needs(keys, gpu));
         let (there, here) = (on(measured), on(target));

@@ -176,7 +176,11 @@ pub(crate) fn cells<S: TableSlice>(slice: &S) -> impl Iterator<Item = (Keys, Opt
 
 fn place<S: TableSlice>(slice: &S, keys: Keys) -> String {
     let axes = slice.axes();
-    let named: Vec<String> = axes.iter().zip(keys).map(|((name, _), key)| format!("{name} = {key}")).collect();
+    let named: Vec<String> = axes
+        .iter()
+        .zip(keys)
+        .map(|((name, _), key)| format!("{name} = {key}"))
+        .collect();
     named.join(", ")
 }
 
@@ -331,3 +335,6 @@ impl PhysicalSlice for AllReduceSlice {
         Self { ms, ..self }
     }
 }
+
+#[cfg(test)]
+mod tests;

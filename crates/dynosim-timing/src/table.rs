@@ -112,7 +112,9 @@ impl TableTiming {
 
     fn source(&self, deployment: &Deployment) -> Result<SliceSource, TimingError> {
         let backend = deployment.engine.backend;
-        let (set, measured) = self.perfdata.find_for(&deployment.gpu, backend, self.version(backend))?;
+        let (set, measured) = self
+            .perfdata
+            .find_for(&deployment.gpu, backend, self.version(backend))?;
         Ok(SliceSource {
             others: self.perfdata.other_versions(&set)?,
             set,
@@ -351,6 +353,14 @@ impl TableModel {
         &self.repairs
     }
 
+    /// Says so if the measurements are of another GPU.
+    pub fn scaling_note(&self) -> Option<String> {
+        let (measured, target) = self.scaled.as_ref()?;
+        Some(format!(
+            "no tables of {target}: {measured} scaled by bandwidth and peak ratios; their time counts as extrapolated"
+        ))
+    }
+
     /// Milliseconds to compute `new_tokens` tokens of each of `batch` prompts behind a cached `prefix`.
     ///
     /// # Errors
@@ -417,11 +427,8 @@ impl TimingModel for TableModel {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let scaled = self.scaled.iter().map(|(measured, target)| {
-            format!("no tables of {target}: {measured} scaled by bandwidth and peak ratios, all of it counted as extrapolated")
-        });
         let repairs = self.repairs.iter().map(ToString::to_string);
-        scaled.chain(repairs).collect()
+        self.scaling_note().into_iter().chain(repairs).collect()
     }
 
     fn decode_over_contexts(&self, decode_seqs: u32, first_context: u64, prices: &mut [Price]) {

@@ -111,7 +111,7 @@ impl<'a> Run<'a> {
             None => load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)?,
         };
         let perfdata = self.perfdata.as_deref();
-        let built_in = timing_provider(&spec.timing, perfdata);
+        let built_in = timing_provider(&spec.timing, spec.engine.rules, perfdata);
         let provider = self.timing.unwrap_or(built_in.as_ref());
         let step_times = match self.timing {
             Some(_) => StepTimes::Own,

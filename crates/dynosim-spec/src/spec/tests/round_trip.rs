@@ -163,8 +163,9 @@ prop_compose! {
     fn timing()(
         provider in prop::sample::select(vec![TimingKind::Table, TimingKind::Roofline, TimingKind::Polynomial]),
         engine_version in option::of("[0-9.]{1,6}"),
+        repair in option::of(any::<bool>()),
     ) -> TimingSpec {
-        TimingSpec { provider, engine_version }
+        TimingSpec { provider, engine_version, repair }
     }
 }
 

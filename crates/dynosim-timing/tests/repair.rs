@@ -212,6 +212,17 @@ fn gpus_without_tables_are_scaled_and_say_so() {
     );
 }
 
+#[track_caller]
+fn check_ratio(found: f64, limit: f64) {
+    // Starting calls costs the same everywhere, so that no step gets as much slower or faster as the rates.
+    let (least, most) = if limit > 1.0 {
+        (0.85 * limit, limit)
+    } else {
+        (limit, 1.2 * limit)
+    };
+    assert!((least..=most).contains(&found), "{found} where the limit is {limit}");
+}
+
 #[test]
 fn scaled_times_follow_what_bounds_them() {
     let timing = TableTiming::new(None);
@@ -223,21 +234,11 @@ fn scaled_times_follow_what_bounds_them() {
         price(system) / price("h200_sxm")
     };
     let (decode, prefill) = (StepShape::decode(8, 8 * 30_000), StepShape::prefill(1, 8192, 0));
-    #[track_caller]
-    fn near(found: f64, limit: f64) {
-        // Starting calls costs the same everywhere, so that no step gets as much slower or faster as the rates.
-        let (least, most) = if limit > 1.0 {
-            (0.85 * limit, limit)
-        } else {
-            (limit, 1.2 * limit)
-        };
-        assert!((least..=most).contains(&found), "{found} where the limit is {limit}");
-    }
-    near(ratio("h100_sxm", decode), 4.8 / 3.35);
-    near(ratio("l40s", decode), 4.8 / 0.864);
-    near(ratio("b200_sxm", decode), 4.8 / 7.7);
-    near(ratio("a100_sxm", prefill), 989.0 / 312.0);
-    near(ratio("b200_sxm", prefill), 989.0 / 2250.0);
+    check_ratio(ratio("h100_sxm", decode), 4.8 / 3.35);
+    check_ratio(ratio("l40s", decode), 4.8 / 0.864);
+    check_ratio(ratio("b200_sxm", decode), 4.8 / 7.7);
+    check_ratio(ratio("a100_sxm", prefill), 989.0 / 312.0);
+    check_ratio(ratio("b200_sxm", prefill), 989.0 / 2250.0);
     // On H100 only the bandwidth differs.
     assert!((1.0..1.1).contains(&ratio("h100_sxm", prefill)));
 }

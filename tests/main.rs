@@ -8,4 +8,5 @@ mod layering;
 mod limits;
 mod random_cases;
 mod sglang_examples;
+mod table_warnings;
 mod twin;

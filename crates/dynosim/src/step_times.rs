@@ -91,8 +91,8 @@ impl StepTimes {
     }
 }
 
-/// The system whose tables are scaled, if the one that was asked for has none. What is wrong with tables or names, binding
-/// says.
+/// The system whose tables are scaled, if the one that was asked for has none. What is wrong with tables or
+/// names, binding says.
 fn scaled_from(
     timing: &TimingSpec,
     engine: &EngineSpec,

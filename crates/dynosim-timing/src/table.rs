@@ -242,7 +242,7 @@ impl Engine {
         };
         let (kernels, repairs) = TableKernels::of(&mut self.tables, client)?;
         let scaling = self.scaled().map(|(measured, target)| scaling_note(&measured, &target));
-        let warnings = scaling.into_iter().chain(repairs.iter().map(ToString::to_string));
+        let warnings = scaling.into_iter().chain(TableRepair::warnings(&repairs));
         let model = FusedModel::new(key.shape.clone(), kernels, deployment, physics);
         let model = Arc::new(model.with_warnings(warnings.collect()));
         self.fused.push((key, Arc::clone(&model)));
@@ -485,7 +485,7 @@ impl TimingModel for TableModel {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let repairs = self.repairs.iter().map(ToString::to_string);
+        let repairs = TableRepair::warnings(&self.repairs);
         self.scaling_note().into_iter().chain(repairs).collect()
     }
 

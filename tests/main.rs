@@ -8,3 +8,4 @@ mod limits;
 mod random_cases;
 mod sglang_examples;
 mod twin;
+mod validation;

@@ -10,6 +10,7 @@ Examples:
   dynosim run deployment.json                      one simulation, its metrics as a table
   dynosim run deployment.json --report out.json    the whole report
   dynosim sweep budget.json --out results          search deployments within a GPU budget
+  dynosim validate measured.csv --setup setup.json how right simulations are
   dynosim timing prefill points.csv                price prefill steps
   dynosim models                                   models known by name
 
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Search for the best deployment within a GPU budget
     Sweep(SweepArgs),
+    /// Compare simulations with measurements of real deployments
+    Validate(ValidateArgs),
     /// Price steps, or estimate KV capacities, for the rows of a CSV file
     Timing(TimingArgs),
     /// List the models that are known by name
@@ -107,6 +110,47 @@ pub(crate) struct PerfdataArg {
     /// <system>/<engine>_<version>/<table>.json
     #[arg(long, value_name = "DIR")]
     pub(crate) perfdata: Option<PathBuf>,
+}
+
+const VALIDATE_HELP: &str = "\
+MEASURED is any mix of
+  CSV files       columns tp, isl, osl, concurrency, ttft_mean_ms, tpot_mean_ms; optional kv_limited (0 or 1),
+                  derived_output_tok_s_per_gpu and requests; a latency that was not measured is left empty
+  AIPerf          profile_export_aiperf.json, one point each
+  vllm bench      result files of `vllm bench serve`, one point each
+SETUP.json is a run without topology, lengths and load: engine, hardware, timing, router, and a workload
+with no more than lengthRangeRatio. Every point is simulated as one aggregated worker that starts cold, in
+a closed loop with ten requests for each one in flight, max_num_seqs being the concurrency unless the
+setup gives it.
+
+Prints the points, relative errors, errors of curves over concurrency, and how often simulations choose
+what measurements choose. With --out, DIR holds validation.csv, validation.json and validation.svg.
+
+Examples:
+  dynosim validate measured.csv --setup setup.json
+  dynosim validate measured.csv --setup setup.json --out results
+  dynosim validate run1.json run2.json --setup setup.json --tp 2";
+
+#[derive(Debug, Args)]
+#[command(after_help = VALIDATE_HELP)]
+pub(crate) struct ValidateArgs {
+    /// Measured points; `-` reads standard input
+    #[arg(required = true, value_name = "MEASURED")]
+    pub(crate) measured: Vec<PathBuf>,
+    /// What the points have in common, as JSON
+    #[arg(long, value_name = "SETUP.json")]
+    pub(crate) setup: PathBuf,
+    /// Write the results into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Draws of lengths of each point
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) seeds: u32,
+    /// GPUs of the worker, where a file does not say it; instead of topology.tp of the setup
+    #[arg(long, value_name = "GPUS", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) tp: Option<u32>,
+    #[command(flatten)]
+    pub(crate) tables: PerfdataArg,
 }
 
 const TIMING_HELP: &str = "\

@@ -116,7 +116,7 @@ enum Lengths {
     Drawn {
         inputs: vec::IntoIter<u32>,
         outputs: RangeInclusive<u32>,
-        draws: LengthDraws,
+        draws: Box<LengthDraws>,
     },
 }
 
@@ -128,7 +128,7 @@ impl Lengths {
                 output_tokens: spec.osl,
             };
         }
-        let mut draws = LengthDraws::new(spec.length_seed);
+        let mut draws = Box::new(LengthDraws::new(spec.length_seed));
         let range = |most_tokens| spec.least_tokens(most_tokens)..=most_tokens;
         let inputs = range(spec.isl);
         let requests = u64::from(spec.request_count) * u64::from(spec.turns_per_session);

@@ -6,6 +6,8 @@ use dynosim_sweep::SweepError;
 use dynosim_timing::TimingError;
 use thiserror::Error;
 
+use crate::validation::MeasuredError;
+
 /// Whatever can go wrong between a spec and a report.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -25,4 +27,7 @@ pub enum Error {
     /// The sweep cannot be made.
     #[error(transparent)]
     Sweep(#[from] SweepError),
+    /// Measured points cannot be read.
+    #[error(transparent)]
+    Measured(#[from] MeasuredError),
 }

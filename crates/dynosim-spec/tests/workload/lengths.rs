@@ -94,7 +94,9 @@ fn written_out(spec: &SyntheticWorkload) -> Vec<(u32, u32)> {
     let mut stream = ChaCha12Rng::seed_from_u64(spec.length_seed);
     let requests = spec.request_count * spec.turns_per_session;
     let mut draw = |most: u32| -> Vec<u32> {
-        let least = 1.max((f64::from(most) * spec.length_range_ratio).floor() as u32);
+        let bound = f64::from(most) * spec.length_range_ratio;
+        let least = (1..=most).find(|&tokens| f64::from(tokens + 1) > bound);
+        let least = least.expect("the bound is no more than the most");
         (0..requests).map(|_| stream.random_range(least..=most)).collect()
     };
     let inputs = draw(spec.isl);
@@ -112,8 +114,7 @@ enum Token {
 /// The prompts token by token: each begins with as much of its group's prefix as it holds.
 fn prompts(spec: &SyntheticWorkload, block_tokens: u32, lengths: &[(u32, u32)]) -> Vec<Vec<Token>> {
     let blocks = spec.isl.div_ceil(block_tokens);
-    let prefix_blocks = (f64::from(blocks) * spec.shared_prefix_ratio).round() as u32;
-    let prefix_tokens = prefix_blocks * block_tokens;
+    let prefix_blocks = (f64::from(blocks) * spec.shared_prefix_ratio).round();
     let mut draws = ChaCha12Rng::seed_from_u64(42);
     let groups: Vec<Option<usize>> = (0..spec.request_count)
         .map(|_| match spec.num_prefix_groups {
@@ -126,7 +127,7 @@ fn prompts(spec: &SyntheticWorkload, block_tokens: u32, lengths: &[(u32, u32)]) 
         .map(|(request, &(input_tokens, _))| {
             let group = groups[request / spec.turns_per_session as usize];
             let token = |place| match group {
-                Some(group) if place < prefix_tokens => Token::Shared { group, place },
+                Some(group) if f64::from(place / block_tokens) < prefix_blocks => Token::Shared { group, place },
                 _ => Token::Private { request },
             };
             (0..input_tokens).map(token).collect()

@@ -1,5 +1,6 @@
 //! What holds across crates.
 
+mod async_examples;
 mod code_map;
 mod golden;
 mod invariants;

@@ -58,6 +58,9 @@ pub(crate) struct RunArgs {
     /// Write one line per request; `-` is standard output, and then the table goes to standard error
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) requests: Option<PathBuf>,
+    /// Say what step time and TTFT are spent on; slower, with the same results
+    #[arg(long)]
+    pub(crate) breakdown: bool,
     #[command(flatten)]
     pub(crate) tables: PerfdataArg,
 }

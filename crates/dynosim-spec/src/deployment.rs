@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::calibration::EnginePhysics;
 use crate::engine::EngineConfig;
 use crate::gpu::GpuSpec;
 use crate::model::ModelSpec;
@@ -19,4 +20,7 @@ pub struct Deployment {
     pub tp: u32,
     /// Settings of one worker.
     pub engine: EngineConfig,
+    /// What the engine adds to its kernels; `None` where steps are to be the bare sums of their kernels, as in the
+    /// reference.
+    pub physics: Option<Arc<EnginePhysics>>,
 }

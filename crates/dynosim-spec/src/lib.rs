@@ -14,6 +14,7 @@
 //! | `router` | [`RouterSettings`] |
 //! | `model`, `gpu` | [`ModelSpec`] and [`GpuSpec`], found by name |
 //! | `deployment` | [`Deployment`]: model, GPU and engine settings of one pool |
+//! | `calibration` | [`Calibration`], what an engine adds to the latencies of its kernels |
 //! | `workload_spec` | [`WorkloadSpec`], a workload as declared |
 //! | `load`, `synthetic`, `random`, `trace` | from there to requests: drawn, or read from a trace |
 //! | `workload`, `prompt_interner`, `prompt_segments` | [`Workload`], every request of it, and what their prompts share |
@@ -43,6 +44,7 @@
 //! # Ok::<(), dynosim_spec::SpecError>(())
 //! ```
 
+mod calibration;
 mod deployment;
 mod engine;
 mod engine_args;
@@ -66,6 +68,7 @@ mod workload_checks;
 mod workload_error;
 mod workload_spec;
 
+pub use calibration::{Calibration, CalibrationConstants, Constant, EnginePhysics};
 pub use deployment::Deployment;
 pub use engine::{Backend, EngineConfig, PreemptionMode, QueuePolicy, Rules, SchedulePolicy, SglangConfig, WorkerRole};
 pub use engine_args::{EngineArgs, Limit, SglangArgs};
@@ -77,7 +80,7 @@ pub use prompt_segments::PromptSegments;
 pub use router::{RouterMode, RouterSettings};
 pub use spec::{
     EngineSpec, HardwareSpec, KvRouterConfig, LoadPoint, MeasuredSetup, MeasuredTopology, MeasuredWorkload, Objective,
-    PoolTopology, ReplayOptimizeSpec, RunRouterSpec, RunSpec, SearchSpec, SlaBound, SlaSpec, SweepRouterMode,
+    PoolTopology, ReplayOptimizeSpec, RunRouterSpec, RunSpec, SearchSpec, SlaBound, SlaSpec, StepTerm, SweepRouterMode,
     SweepRouterSpec, TimingKind, TimingSpec, Topology,
 };
 pub use trace::{TraceRowError, read_trace};

@@ -13,7 +13,7 @@ mod sweep;
 pub use engine::EngineSpec;
 pub use kv_router_config::KvRouterConfig;
 pub use measured_setup::{LoadPoint, MeasuredSetup, MeasuredTopology, MeasuredWorkload};
-pub use parts::{HardwareSpec, TimingKind, TimingSpec};
+pub use parts::{HardwareSpec, StepTerm, TimingKind, TimingSpec};
 pub use router::{RunRouterSpec, SweepRouterMode, SweepRouterSpec};
 pub use run::{PoolTopology, RunSpec, Topology};
 pub use sla::{SlaBound, SlaSpec};

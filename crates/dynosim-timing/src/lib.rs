@@ -21,9 +21,11 @@
 //! | module | subject |
 //! |---|---|
 //! | `model` | the two traits, the step and its price |
+//! | `terms` | what a price is made of |
 //! | `decode_inputs` | what the price of a decode step depends on |
 //! | `polynomial`, `roofline`, `table` | the providers |
 //! | `operators`, `dense_model` | the operators of a pass, written once for roofline and tables, and their sums |
+//! | `fused_model`, `engine_kernels`, `graph_sizes` | the same in an engine that computes a step in one pass, with what its calibration adds |
 //! | `precision`, `work` | number formats of a deployment; what kernels compute and move |
 //! | `table_file`, `perfdata`, `engine_tables` | the tables' schema, where they are, and their cache |
 //! | `decode_rows` | what is prepared once per batch size |
@@ -67,9 +69,12 @@ mod decode_attention;
 mod decode_inputs;
 mod decode_rows;
 mod dense_model;
+mod engine_kernels;
 mod engine_tables;
 mod error;
+mod fused_model;
 mod gemm;
+mod graph_sizes;
 mod grid;
 #[cfg(test)]
 mod grid_twin;
@@ -86,12 +91,13 @@ mod roofline;
 mod surface;
 mod table;
 mod table_file;
+mod terms;
 mod work;
 
 pub use capacity::estimate_kv_tokens;
 pub use decode_inputs::{DecodeInputs, check_decode_inputs};
 pub use error::TimingError;
-pub use model::{Price, StepShape, TimingModel, TimingProvider};
+pub use model::{Price, PromptChunk, StepShape, TimingModel, TimingProvider};
 pub use operators::OperatorCost;
 pub use polynomial::PolynomialTiming;
 pub use precision::{AttentionDtype, GemmDtype};
@@ -100,3 +106,4 @@ pub use table::{TableModel, TableTiming};
 pub use table_file::{
     AllReduceSlice, DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice, TABLE_UNIT, TableFile, TableSlice,
 };
+pub use terms::{PriceTerm, StepPart};

@@ -75,6 +75,16 @@ impl PromptBatch {
     pub(crate) const fn tokens(self) -> u64 {
         self.batch.saturating_mul(self.new_tokens)
     }
+
+    /// Share of the causal area that is new.
+    pub(crate) fn new_share(self) -> f64 {
+        let (full, prefix) = (self.full_tokens() as f64, self.prefix as f64);
+        if full > 0.0 {
+            1.0 - (prefix / full) * (prefix / full)
+        } else {
+            0.0
+        }
+    }
 }
 
 /// The matrix multiplications of a pass.
@@ -208,14 +218,31 @@ impl DenseShape {
 
     /// Operators that compute `prompts`.
     pub(crate) fn prefill(&self, kernels: &impl Kernels, prompts: PromptBatch) -> [OperatorCost; OPERATORS] {
-        let mut attention = kernels.prefill_attention(prompts);
-        attention.ms += PREFILL_SIDE_WORK_FACTOR * self.prefill_side_work_ms;
-        self.pass(kernels, prompts.tokens(), prompts.batch, attention)
+        let attention = kernels.prefill_attention(prompts);
+        self.prefill_pass(kernels, prompts.tokens(), prompts.batch, attention)
     }
 
-    /// Operators that generate one token for each of `batch` sequences, given `attention` of one layer.
-    pub(crate) fn decode(&self, kernels: &impl Kernels, batch: u64, attention: Reading) -> [OperatorCost; OPERATORS] {
-        self.pass(kernels, batch, batch, attention)
+    /// Operators of a pass that computes prompts, among its `tokens` tokens, given `attention` of one layer.
+    pub(crate) fn prefill_pass(
+        &self,
+        kernels: &impl Kernels,
+        tokens: u64,
+        sequences: u64,
+        mut attention: Reading,
+    ) -> [OperatorCost; OPERATORS] {
+        attention.ms += PREFILL_SIDE_WORK_FACTOR * self.prefill_side_work_ms;
+        self.pass(kernels, tokens, sequences, attention)
+    }
+
+    /// Operators that generate one token for each of `batch` sequences, given `attention` of one layer; `tokens`
+    /// are computed for that.
+    pub(crate) fn decode(
+        &self,
+        kernels: &impl Kernels,
+        (batch, tokens): (u64, u64),
+        attention: Reading,
+    ) -> [OperatorCost; OPERATORS] {
+        self.pass(kernels, tokens, batch, attention)
     }
 
     /// A pass of `tokens` tokens from which the next token of `sequences` sequences is computed.

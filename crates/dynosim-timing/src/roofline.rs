@@ -7,6 +7,7 @@ use dynosim_spec::{Backend, Deployment, GpuSpec};
 use crate::decode_inputs::DecodeInputs;
 use crate::dense_model::DenseModel;
 use crate::error::TimingError;
+use crate::fused_model::FusedModel;
 use crate::model::{Price, StepShape, TimingModel, TimingProvider};
 use crate::operators::{AttentionOverContext, DenseShape, Gemm, Kernels, OperatorCost, PromptBatch};
 use crate::precision::{AttentionDtype, GemmDtype};
@@ -91,20 +92,28 @@ impl RooflineTiming {
     /// # Errors
     /// If the model is unknown or its heads do not divide over the GPUs.
     pub fn bind_roofline(&self, deployment: &Deployment) -> Result<Arc<RooflineModel>, TimingError> {
-        let shape = DenseShape::of(deployment, "pricing it on the roofline")?;
-        let kernels = RooflineKernels {
-            shape: shape.clone(),
-            gpu: deployment.gpu.as_ref().clone(),
-            backend: deployment.engine.backend,
-        };
+        let (shape, kernels) = shape_and_kernels(deployment)?;
         Ok(Arc::new(RooflineModel(DenseModel::new(shape, kernels))))
     }
 }
 
+fn shape_and_kernels(deployment: &Deployment) -> Result<(DenseShape, RooflineKernels), TimingError> {
+    let shape = DenseShape::of(deployment, "pricing it on the roofline")?;
+    let kernels = RooflineKernels {
+        shape: shape.clone(),
+        gpu: deployment.gpu.as_ref().clone(),
+        backend: deployment.engine.backend,
+    };
+    Ok((shape, kernels))
+}
+
 impl TimingProvider for RooflineTiming {
     fn bind(&self, deployment: &Deployment) -> Result<Arc<dyn TimingModel>, TimingError> {
-        let model = self.bind_roofline(deployment)?;
-        Ok(model)
+        let Some(physics) = &deployment.physics else {
+            return Ok(self.bind_roofline(deployment)?);
+        };
+        let (shape, kernels) = shape_and_kernels(deployment)?;
+        Ok(Arc::new(FusedModel::new(shape, kernels, deployment, physics)))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dynosim_spec::{Backend, Deployment};
+use dynosim_spec::{Backend, Deployment, EnginePhysics};
 
 use crate::all_reduce::AllReduce;
 use crate::curve::Curve;
@@ -12,6 +12,7 @@ use crate::decode_inputs::DecodeInputs;
 use crate::dense_model::DenseModel;
 use crate::engine_tables::{Client, EngineTables};
 use crate::error::TimingError;
+use crate::fused_model::FusedModel;
 use crate::model::{Price, StepShape, TimingModel, TimingProvider};
 use crate::operators::{DenseShape, Gemm, Kernels, OperatorCost, PromptBatch};
 use crate::perfdata::Perfdata;
@@ -62,6 +63,15 @@ impl TableTiming {
     /// If the model is unknown or does not divide over the GPUs, if there are no tables for the GPU
     /// or engine version, or if they are damaged or do not cover the model.
     pub fn bind_table(&self, deployment: &Deployment) -> Result<Arc<TableModel>, TimingError> {
+        self.in_tables(deployment, |engine, shape| engine.bind(&deployment.model_name, shape))
+    }
+
+    /// What `bind` makes of the tables for a deployment and its shape.
+    fn in_tables<T>(
+        &self,
+        deployment: &Deployment,
+        bind: impl FnOnce(&mut Engine, DenseShape) -> Result<T, TimingError>,
+    ) -> Result<T, TimingError> {
         let shape = DenseShape::of(deployment, "pricing it from tables")?;
         let backend = deployment.engine.backend;
         let version = self.engine_version.as_deref().unwrap_or(default_version(backend));
@@ -75,7 +85,7 @@ impl TableTiming {
             engines.push(Engine::new(EngineTables::new(set, deployment.gpu.as_ref().clone())));
             engines.len() - 1
         });
-        engines[index].bind(&deployment.model_name, shape)
+        bind(&mut engines[index], shape)
     }
 }
 
@@ -88,8 +98,12 @@ const fn default_version(backend: Backend) -> &'static str {
 
 impl TimingProvider for TableTiming {
     fn bind(&self, deployment: &Deployment) -> Result<Arc<dyn TimingModel>, TimingError> {
-        let model = self.bind_table(deployment)?;
-        Ok(model)
+        match &deployment.physics {
+            None => Ok(self.bind_table(deployment)?),
+            Some(physics) => self.in_tables(deployment, |engine, shape| {
+                engine.bind_fused(deployment, shape, physics)
+            }),
+        }
     }
 }
 
@@ -98,6 +112,15 @@ impl TimingProvider for TableTiming {
 struct Engine {
     tables: EngineTables,
     models: Vec<Arc<TableModel>>,
+    fused: Vec<(FusedKey, Arc<FusedModel<TableKernels>>)>,
+}
+
+/// What tells models of fused passes apart.
+#[derive(Debug, PartialEq)]
+struct FusedKey {
+    shape: DenseShape,
+    max_num_seqs: Option<u32>,
+    physics: Arc<EnginePhysics>,
 }
 
 impl Engine {
@@ -105,6 +128,7 @@ impl Engine {
         Self {
             tables,
             models: Vec::new(),
+            fused: Vec::new(),
         }
     }
 
@@ -120,6 +144,31 @@ impl Engine {
         let kernels = TableKernels::of(&mut self.tables, client)?;
         let model = Arc::new(TableModel(DenseModel::new(shape, kernels)));
         self.models.push(Arc::clone(&model));
+        Ok(model)
+    }
+
+    /// The model of `shape` in an engine whose step is one pass, made if it is asked for the first time.
+    fn bind_fused(
+        &mut self,
+        deployment: &Deployment,
+        shape: DenseShape,
+        physics: &Arc<EnginePhysics>,
+    ) -> Result<Arc<dyn TimingModel>, TimingError> {
+        let key = FusedKey {
+            shape,
+            max_num_seqs: deployment.engine.max_num_seqs,
+            physics: Arc::clone(physics),
+        };
+        if let Some((_, model)) = self.fused.iter().find(|(known, _)| *known == key) {
+            return Ok(Arc::<FusedModel<TableKernels>>::clone(model));
+        }
+        let client = Client {
+            model: &deployment.model_name,
+            shape: &key.shape,
+        };
+        let kernels = TableKernels::of(&mut self.tables, client)?;
+        let model = Arc::new(FusedModel::new(key.shape.clone(), kernels, deployment, physics));
+        self.fused.push((key, Arc::clone(&model)));
         Ok(model)
     }
 }

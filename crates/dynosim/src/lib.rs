@@ -66,7 +66,7 @@ pub use dynosim_spec::{ReplayOptimizeSpec, RunSpec};
 pub use error::Error;
 pub use question::kv_transfer;
 pub use run::{Run, run};
-pub use scenario::{load_scenario, timing_provider};
+pub use scenario::{load_scenario, read_calibration, timing_provider};
 pub use search::{compare, sweep, sweep_scenario, sweep_warnings};
 pub use step_times::StepTimes;
 pub use summary::{summary, summary_with_step_times};

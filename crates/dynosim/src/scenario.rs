@@ -1,10 +1,12 @@
 //! From the names in a spec to models, GPUs, requests and step times.
 
+use std::fs;
 use std::path::Path;
 
 use dynosim_core::Scenario;
 use dynosim_spec::{
-    EngineSpec, GpuSpec, HardwareSpec, ModelSpec, SpecError, TimingKind, TimingSpec, WorkerRole, Workload, WorkloadSpec,
+    Calibration, EnginePhysics, EngineSpec, GpuSpec, HardwareSpec, ModelSpec, SpecError, TimingKind, TimingSpec,
+    WorkerRole, Workload, WorkloadSpec,
 };
 use dynosim_timing::{PolynomialTiming, RooflineTiming, TableTiming, TimingProvider};
 
@@ -42,6 +44,60 @@ pub fn load_scenario(
     let first_role = roles.first().copied().unwrap_or_default();
     let workload = Workload::load(workload, engine.config(first_role).block_size)?;
     scenario(engine, hardware, workload, roles)
+}
+
+/// The scenario with what `timing` says about the engine's own part in step times: its calibration, and what to
+/// leave out. `calibration` is used instead of the one that `timing` names.
+///
+/// # Errors
+/// If the calibration cannot be read.
+pub(crate) fn with_timing(
+    scenario: Scenario,
+    timing: &TimingSpec,
+    calibration: Option<Calibration>,
+) -> Result<Scenario, Error> {
+    let Some(bundled) = scenario.physics() else {
+        return Ok(scenario);
+    };
+    let calibration = match calibration {
+        Some(calibration) => calibration,
+        None => named_calibration(timing, &bundled.calibration)?,
+    };
+    Ok(scenario.with_physics(EnginePhysics {
+        calibration,
+        without: timing.without.clone(),
+    }))
+}
+
+/// The calibration that `timing` names, the bundled one being at hand.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn named_calibration(timing: &TimingSpec, bundled: &Calibration) -> Result<Calibration, Error> {
+    match timing.calibration.as_deref() {
+        None => Ok(bundled.clone()),
+        Some(TimingSpec::NO_CALIBRATION) => {
+            let Calibration { engine, weights, .. } = *bundled;
+            Ok(Calibration::neutral(TimingSpec::NO_CALIBRATION, engine, weights))
+        }
+        Some(path) => read_calibration(Path::new(path)),
+    }
+}
+
+/// Reads a calibration record from a file.
+///
+/// # Errors
+/// If there is no such file, or it holds no valid record.
+pub fn read_calibration(path: &Path) -> Result<Calibration, Error> {
+    let text = fs::read_to_string(path).map_err(|source| Error::CalibrationFile {
+        path: path.to_owned(),
+        source,
+    })?;
+    let record = Calibration::from_json(&text).map_err(|source| Error::Calibration {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(record.value)
 }
 
 /// As [`load_scenario`], with the requests at hand.

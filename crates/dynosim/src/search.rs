@@ -5,7 +5,7 @@ use dynosim_spec::{ReplayOptimizeSpec, WorkerRole};
 use dynosim_sweep::{Comparison, Mode, OptimizationResult, Sweep};
 
 use crate::error::Error;
-use crate::scenario::{load_scenario, timing_provider};
+use crate::scenario::{load_scenario, timing_provider, with_timing};
 use crate::step_times::StepTimes;
 
 /// Searches deployments of one kind, with everything built in.
@@ -75,7 +75,8 @@ pub fn sweep_scenario(spec: &ReplayOptimizeSpec, modes: &[Mode]) -> Result<Scena
         let block_size = spec.engine.config(role).block_size.tokens();
         (role == WorkerRole::Decode, std::cmp::Reverse(block_size))
     });
-    load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)
+    let scenario = load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)?;
+    with_timing(scenario, &spec.timing, None)
 }
 
 /// What one ought to know about a sweep over deployments of these kinds with these step times, for

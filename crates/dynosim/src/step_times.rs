@@ -120,7 +120,7 @@ mod tests {
     fn check(provider: TimingKind, system: &str, text: &str, warned: bool) {
         let timing = TimingSpec {
             provider,
-            engine_version: None,
+            ..TimingSpec::default()
         };
         let engine = EngineSpec::new("model", Backend::Sglang);
         let step_times = StepTimes::built_in(&timing, &engine, &HardwareSpec::new(system), None);

@@ -240,6 +240,7 @@ impl<'a> Predictor<'a> {
             gpu: Arc::new(gpu),
             tp: shape.tp,
             engine: engine.resolve(self.backend(shape), WorkerRole::Aggregated),
+            physics: None,
         })
     }
 

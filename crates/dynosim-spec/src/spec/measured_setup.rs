@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::engine::{EngineSpec, Pools};
+use super::idle;
 use super::parts::{HardwareSpec, TimingSpec};
 use super::router::RunRouterSpec;
 use super::run::{RunSpec, Topology, warn_about_idle_routing};
@@ -193,6 +194,7 @@ impl MeasuredSetup {
         section.object("timing", Presence::Optional, |section| timing.fields(section));
         section.optional("seed", seed, &Whole::at_least(0));
         warn_about_idle_routing(section, engine, Pools::Aggregated, router, *seed);
+        idle::warn_about_physics(section, engine);
     }
 }
 

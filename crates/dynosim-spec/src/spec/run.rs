@@ -109,6 +109,7 @@ impl RunSpec {
         section.optional("seed", seed, &Whole::at_least(0));
         warn_about_idle_routing(section, engine, pools, router, *seed);
         idle::warn_about_shared_prefixes(section, engine, pools, workload);
+        idle::warn_about_physics(section, engine);
         for key in ["sla", "objective", "search", "maxParallelEvals"] {
             section.hint(key, "it belongs to a sweep, and this is a single run");
         }

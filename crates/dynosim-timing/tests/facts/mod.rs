@@ -63,6 +63,7 @@ pub(crate) fn deployment(model: ModelSpec, tp: u32, backend: Backend) -> Deploym
         model: Some(Arc::new(model)),
         gpu: Arc::new(h200_sxm()),
         tp,
+        physics: None,
         engine: EngineConfig {
             backend,
             role: WorkerRole::Aggregated,

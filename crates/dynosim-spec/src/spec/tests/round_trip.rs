@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use crate::engine::{Backend, PreemptionMode, QueuePolicy, Rules, SchedulePolicy};
 use crate::engine_args::{EngineArgs, Limit, SglangArgs};
 use crate::router::RouterMode;
+use crate::spec::StepTerm;
 use crate::spec::{
     EngineSpec, HardwareSpec, KvRouterConfig, Objective, ReplayOptimizeSpec, RunRouterSpec, RunSpec, SearchSpec,
     SlaSpec, SweepRouterMode, SweepRouterSpec, TimingKind, TimingSpec, Topology,
@@ -70,7 +71,7 @@ prop_compose! {
 fn engine() -> impl Strategy<Value = EngineSpec> {
     prop::sample::select(vec![Backend::Vllm, Backend::Sglang]).prop_flat_map(|backend| {
         let pools = option::of((engine_args(backend), engine_args(backend)));
-        let rules = prop::sample::select(vec![Rules::VllmV1, Rules::Dynosim12]);
+        let rules = prop::sample::select(vec![Rules::VllmV1Async, Rules::VllmV1, Rules::Dynosim12]);
         ("[a-z/\"\\\\]{1,8}", rules, engine_args(backend), pools).prop_map(move |(model, rules, base, pools)| {
             let (prefill_engine_args, decode_engine_args) = pools.unzip();
             EngineSpec {
@@ -167,8 +168,10 @@ prop_compose! {
     fn timing()(
         provider in prop::sample::select(vec![TimingKind::Table, TimingKind::Roofline, TimingKind::Polynomial]),
         engine_version in option::of("[0-9.]{1,6}"),
+        calibration in option::of("[a-z./]{1,9}"),
+        without in prop::sample::subsequence(StepTerm::ALL, 0..=StepTerm::ALL.len()),
     ) -> TimingSpec {
-        TimingSpec { provider, engine_version }
+        TimingSpec { provider, engine_version, calibration, without }
     }
 }
 

@@ -1,0 +1,197 @@
+//! Prices of the passes of a dense model in an engine that computes prompts and generated tokens together.
+
+use dynosim_spec::{CalibrationConstants, Deployment, EnginePhysics, StepTerm};
+
+use crate::decode_inputs::DecodeInputs;
+use crate::dense_model::DenseModel;
+use crate::engine_kernels::EngineKernels;
+use crate::graph_sizes::GraphSizes;
+use crate::model::{Price, PromptChunk, StepShape, TimingModel};
+use crate::operators::{AttentionOverContext, DenseShape, Kernels, OPERATORS, OperatorCost, PromptBatch, total};
+use crate::reading::Reading;
+use crate::terms::{PriceTerm, StepPart};
+
+/// A dense model whose step is one pass over all its tokens: weights are read once, attention is launched once a
+/// layer, and the constants of a calibration are added.
+pub(crate) struct FusedModel<K: Kernels> {
+    dense: DenseModel<EngineKernels<K>>,
+    /// Whether each prompt's attention is priced by its own length.
+    by_own_length: bool,
+    step_ms: f64,
+    /// What launching attention in a layer costs, whatever there is to compute.
+    attention_launch: Reading,
+}
+
+impl<K: Kernels> FusedModel<K> {
+    pub(crate) fn new(shape: DenseShape, kernels: K, deployment: &Deployment, physics: &EnginePhysics) -> Self {
+        let constants = &physics.calibration.constants;
+        let step_ms = if physics.has(StepTerm::StepConstant) {
+            CalibrationConstants::value(constants.step_ms.as_ref(), 0.0)
+        } else {
+            0.0
+        };
+        let sizes = if physics.has(StepTerm::GraphPadding) {
+            GraphSizes::of(deployment.engine.max_num_seqs)
+        } else {
+            GraphSizes::NONE
+        };
+        let attention_launch = kernels.prefill_attention(PromptBatch::new(1, 1, 0));
+        let kernels = EngineKernels::new(kernels, &shape, physics);
+        Self {
+            dense: DenseModel::padded(shape, kernels, sizes, step_ms),
+            by_own_length: physics.has(StepTerm::PromptSquares),
+            step_ms,
+            attention_launch,
+        }
+    }
+
+    /// The operators of a pass, the constant of the step left out.
+    fn operators(&self, step: &StepShape, prompts: &[PromptChunk]) -> [OperatorCost; OPERATORS] {
+        let DenseModel { shape, kernels, .. } = &self.dense;
+        let new_tokens: u64 = prompts.iter().map(|chunk| chunk.new_tokens).sum();
+        let tokens = new_tokens.saturating_add(u64::from(step.decode_seqs));
+        let sequences = prompts.len() as u64 + u64::from(step.decode_seqs);
+        let mut attention = self.prompt_attention(step, prompts);
+        if let Some(context) = step.mean_context() {
+            let decode = self.decode_attention(u64::from(step.decode_seqs), context.saturating_add(1));
+            // The launch is that of the prompts.
+            attention.ms += (decode.ms - self.attention_launch.ms).max(0.0);
+            attention.extrapolated |= decode.extrapolated;
+        }
+        shape.prefill_pass(kernels, tokens, sequences, attention)
+    }
+
+    /// The operators of a pass by what they are, with what the calibration adds to them apart.
+    fn operator_terms(&self, operators: &[OperatorCost], tokens: u64) -> Vec<PriceTerm> {
+        let DenseModel { kernels, .. } = &self.dense;
+        let mut terms = [
+            ("gemm", 0.0),
+            ("gemm_derate", 0.0),
+            ("logits", 0.0),
+            ("attention", 0.0),
+            ("all_reduce", 0.0),
+            ("all_reduce_call", 0.0),
+            ("memory_bound", 0.0),
+        ]
+        .map(|(name, ms)| PriceTerm::new(name, ms));
+        for operator in operators {
+            let (term, extra) = match operator.name {
+                "qkv_gemm" | "proj_gemm" | "gate_ffn1_gemm" | "ffn2_gemm" => {
+                    (0, Some((1, kernels.derated_ms(operator.ms, tokens))))
+                }
+                "logits_gemm" => (2, None),
+                "attention" => (3, None),
+                "embedding_ar" | "ar_1" | "ar_2" => {
+                    (4, Some((5, f64::from(operator.count) * kernels.all_reduce_call_ms())))
+                }
+                _ => (6, None),
+            };
+            terms[term].ms += operator.ms;
+            if let Some((other, ms)) = extra {
+                terms[term].ms -= ms;
+                terms[other].ms += ms;
+            }
+        }
+        terms.to_vec()
+    }
+
+    /// The terms of a step that only generates; what padding adds is apart.
+    fn decode_terms(&self, step: &StepShape) -> Vec<PriceTerm> {
+        let DenseModel { shape, kernels, .. } = &self.dense;
+        let (batch, kv_tokens) = (
+            u64::from(step.decode_seqs),
+            step.mean_context().unwrap_or_default().saturating_add(1),
+        );
+        let attention = self.decode_attention(batch, kv_tokens);
+        let bare = shape.decode(kernels, (batch, batch), attention);
+        let mut terms = self.operator_terms(&bare, batch);
+        let rest = self.dense.ask_row(batch, |row| row.price(kv_tokens)).ms - total(&bare).ms - self.step_ms;
+        terms.push(PriceTerm::new("graph_padding", rest));
+        terms.push(PriceTerm::new("step_constant", self.step_ms));
+        terms
+    }
+
+    /// Attention in one layer of these prompts, launched once.
+    fn prompt_attention(&self, step: &StepShape, prompts: &[PromptChunk]) -> Reading {
+        let kernels = &self.dense.kernels;
+        if !self.by_own_length {
+            let (tokens, prefix) = step.mean_prefill().unwrap_or_default();
+            return kernels.prefill_attention(PromptBatch::new(
+                step.prefill_seqs,
+                tokens.saturating_sub(prefix),
+                prefix,
+            ));
+        }
+        let mut sum = self.attention_launch;
+        for chunk in prompts {
+            let prompt = PromptBatch::new(1, chunk.new_tokens, chunk.prefix_tokens);
+            let attention = kernels.prefill_attention(prompt);
+            sum.ms += attention.ms - self.attention_launch.ms * prompt.new_share();
+            sum.extrapolated |= attention.extrapolated;
+        }
+        sum
+    }
+
+    fn decode_attention(&self, batch: u64, kv_tokens: u64) -> Reading {
+        self.dense.ask_row(batch, |row| row.attention().at(kv_tokens))
+    }
+}
+
+impl<K: Kernels> std::fmt::Debug for FusedModel<K>
+where
+    K: std::fmt::Debug,
+{
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FusedModel")
+            .field("dense", &self.dense)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K> TimingModel for FusedModel<K>
+where
+    K: Kernels + std::fmt::Debug + Send + Sync,
+    K::DecodeAttention: Send + Sync,
+{
+    fn prefill(&self, step: &StepShape) -> Price {
+        let price = self.dense.prefill(step);
+        Price {
+            ms: price.ms + self.step_ms,
+            ..price
+        }
+    }
+
+    fn decode(&self, step: &StepShape) -> Price {
+        self.dense.decode(step)
+    }
+
+    fn fused(&self, step: &StepShape, prompts: &[PromptChunk]) -> Price {
+        let price = total(&self.operators(step, prompts));
+        Price {
+            ms: (price.ms + self.step_ms).max(0.0),
+            extrapolated_ms: price.extrapolated_ms.max(0.0),
+        }
+    }
+
+    fn terms(&self, part: StepPart<'_>) -> Vec<PriceTerm> {
+        match part {
+            StepPart::Prompts(step) => vec![PriceTerm::new(part.name(), self.prefill(step).ms)],
+            StepPart::Decodes(step) => self.decode_terms(step),
+            StepPart::Fused(step, prompts) => {
+                let new_tokens: u64 = prompts.iter().map(|chunk| chunk.new_tokens).sum();
+                let tokens = new_tokens.saturating_add(u64::from(step.decode_seqs));
+                let mut terms = self.operator_terms(&self.operators(step, prompts), tokens);
+                terms.push(PriceTerm::new("step_constant", self.step_ms));
+                terms
+            }
+        }
+    }
+
+    fn decode_depends_on(&self) -> DecodeInputs {
+        self.dense.decode_depends_on()
+    }
+
+    fn decode_over_contexts(&self, decode_seqs: u32, first_context: u64, prices: &mut [Price]) {
+        self.dense.decode_over_contexts(decode_seqs, first_context, prices);
+    }
+}

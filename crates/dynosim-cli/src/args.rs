@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Sweep(SweepArgs),
     /// Compare simulations with measurements of real deployments
     Validate(ValidateArgs),
+    /// Fit constants of an engine to measurements of real deployments
+    Calibrate(CalibrateArgs),
     /// Price steps, or estimate KV capacities, for the rows of a CSV file
     Timing(TimingArgs),
     /// List the models that are known by name
@@ -152,6 +154,55 @@ pub(crate) struct ValidateArgs {
     /// GPUs of the worker, where a file does not say it; instead of topology.tp of the setup
     #[arg(long, value_name = "GPUS", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) tp: Option<u32>,
+    #[command(flatten)]
+    pub(crate) tables: PerfdataArg,
+}
+
+const CALIBRATE_HELP: &str = "\
+MEASURED and SETUP.json are those of `dynosim validate`. The setup needs engine.rules vllm-v1-async; the
+search begins with the calibration that it names. Points at the KV limit are left out.
+
+Prints the constants with standard errors, the errors before and after, those of each pair of lengths
+with constants fitted to the others, and the points that the constants do not explain. OUT.json holds
+the setup's calibration with the fitted constants; name its path in timing.calibration.
+
+Constants: gemmDerate, allReduceCallUs, decodeAttentionBandwidthTbS, decodeAttentionFloorUs, stepMs,
+ingressMs, ingressUsPerToken, egressMs, resendMs; at most five at once.
+
+Examples:
+  dynosim calibrate measured.csv --setup setup.json -o calibration.json
+  dynosim calibrate measured.csv --setup setup.json -o calibration.json --fit gemmDerate,stepMs --tp 1";
+
+#[derive(Debug, Args)]
+#[command(after_help = CALIBRATE_HELP)]
+pub(crate) struct CalibrateArgs {
+    /// Measured points; `-` reads standard input
+    #[arg(required = true, value_name = "MEASURED")]
+    pub(crate) measured: Vec<PathBuf>,
+    /// What the points have in common, as JSON
+    #[arg(long, value_name = "SETUP.json")]
+    pub(crate) setup: PathBuf,
+    /// Write the calibration here; `-` is standard output, and then the tables go to standard error
+    #[arg(short, long, value_name = "OUT.json")]
+    pub(crate) out: PathBuf,
+    /// Constants to be fitted
+    #[arg(
+        long,
+        value_name = "CONSTANTS",
+        value_delimiter = ',',
+        default_value = "gemmDerate,decodeAttentionBandwidthTbS,stepMs"
+    )]
+    pub(crate) fit: Vec<String>,
+    /// Fit points with this many GPUs only, and see how the constants carry over to others; where a file does not
+    /// say how many it is, this is it
+    #[arg(long, value_name = "GPUS", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) tp: Option<u32>,
+    /// Draws of lengths of each point
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) seeds: u32,
+    /// Name of the calibration [default: that of the file without its ending]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) tables: PerfdataArg,
 }

@@ -40,7 +40,11 @@ pub(crate) fn validate(args: &ValidateArgs) -> Result<(), CliError> {
 }
 
 /// The points of all files.
-fn read_measured(paths: &[PathBuf], setup: &MeasuredSetup, tp: Option<u32>) -> Result<MeasuredPoints, CliError> {
+pub(crate) fn read_measured(
+    paths: &[PathBuf],
+    setup: &MeasuredSetup,
+    tp: Option<u32>,
+) -> Result<MeasuredPoints, CliError> {
     let files: Vec<(String, String)> = paths
         .iter()
         .map(|path| Ok((spec::name(path), spec::read_text(path)?)))

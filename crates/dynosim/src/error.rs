@@ -9,6 +9,7 @@ use dynosim_sweep::SweepError;
 use dynosim_timing::TimingError;
 use thiserror::Error;
 
+use crate::calibrate::CalibrationError;
 use crate::validation::MeasuredError;
 
 /// Whatever can go wrong between a spec and a report.
@@ -51,4 +52,7 @@ pub enum Error {
     /// Measured points cannot be read.
     #[error(transparent)]
     Measured(#[from] MeasuredError),
+    /// Nothing can be fitted.
+    #[error(transparent)]
+    Fit(#[from] CalibrationError),
 }

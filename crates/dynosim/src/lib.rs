@@ -19,8 +19,10 @@
 //! | `search` | sweeps |
 //! | `scenario` | from the names in a spec to models, GPUs, requests and step times |
 //! | `summary`, `question` | the result of a sweep as text, and what was asked for |
+//! | `aligned_table` | tables of text |
 //! | `step_times` | where step times come from, as text |
 //! | `overload` | whether requests arrived faster than they were served |
+//! | [`calibrate`] | the constants of an engine that bring simulations closest to measured points |
 //! | [`validation`] | measured points, the same points simulated, and what comes of the comparison |
 //! | `error` | one error for everything |
 //!
@@ -44,6 +46,8 @@
 //! # Ok::<(), dynosim::Error>(())
 //! ```
 
+mod aligned_table;
+pub mod calibrate;
 mod error;
 mod overload;
 mod question;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use dynosim_core::Scenario;
 use dynosim_spec::{
-    Calibration, EnginePhysics, EngineSpec, GpuSpec, HardwareSpec, ModelSpec, SpecError, TimingKind, TimingSpec,
-    WorkerRole, Workload, WorkloadSpec,
+    Admission, Calibration, EnginePhysics, EngineSpec, GpuSpec, HardwareSpec, ModelSpec, SpecError, TimingKind,
+    TimingSpec, WorkerRole, Workload, WorkloadBuilder, WorkloadSpec,
 };
 use dynosim_timing::{PolynomialTiming, RooflineTiming, TableTiming, TimingProvider};
 
@@ -82,6 +82,22 @@ pub(crate) fn named_calibration(timing: &TimingSpec, bundled: &Calibration) -> R
         }
         Some(path) => read_calibration(Path::new(path)),
     }
+}
+
+/// The calibration of an engine on a GPU; `None` where rules or backend know none.
+///
+/// # Errors
+/// If the GPU system or the model is unknown, or the calibration cannot be read.
+pub(crate) fn calibration_of(
+    engine: &EngineSpec,
+    hardware: &HardwareSpec,
+    timing: &TimingSpec,
+) -> Result<Option<Calibration>, Error> {
+    let role = WorkerRole::Aggregated;
+    let no_requests = WorkloadBuilder::new(engine.config(role).block_size).build(Admission::OpenLoop);
+    let scenario = scenario(engine, hardware, no_requests, &[role])?;
+    let bundled = scenario.physics().map(|physics| &physics.calibration);
+    bundled.map(|bundled| named_calibration(timing, bundled)).transpose()
 }
 
 /// Reads a calibration record from a file.

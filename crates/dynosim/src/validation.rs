@@ -40,4 +40,6 @@ pub use latencies::{LatencyKind, PerLatency};
 pub use measured::{MeasuredPoint, MeasuredPoints};
 pub use measured_error::MeasuredError;
 pub use simulated::{SeedMeans, SimulatedMean, SimulatedPoint};
+pub(crate) use simulated::{Simulator, simulate};
+pub(crate) use text::{summary_row, summary_titles};
 pub use validator::{ValidatedPoint, Validation, Validator};

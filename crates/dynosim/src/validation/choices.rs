@@ -20,6 +20,8 @@ pub struct Choices {
     pub cases: usize,
     /// Cases in which simulations choose what measurements choose, or both find that nothing is within the bound.
     pub agreements: usize,
+    /// Cases in which simulations find nothing within the bound, and measurements do.
+    pub misses: usize,
     /// Cases in which the simulated choice exceeds the bound when measured.
     pub exceedances: usize,
     /// Mean of the regrets; absent if measurements find nothing within any bound.
@@ -102,6 +104,10 @@ fn sum_up(details: Vec<ChoiceCase>) -> Choices {
     Choices {
         cases: details.len(),
         agreements: details.iter().filter(|case| case.agrees).count(),
+        misses: details
+            .iter()
+            .filter(|case| case.simulated.is_none() && case.measured.is_some())
+            .count(),
         exceedances: details.iter().filter(|case| case.exceeds_by.is_some()).count(),
         mean_regret: (!regrets.is_empty()).then(|| regrets.iter().sum::<f64>() / regrets.len() as f64),
         worst_regret: regrets.iter().copied().max_by(f64::total_cmp),

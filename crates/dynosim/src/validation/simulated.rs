@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use dynosim_spec::{LoadPoint, MeasuredSetup, SyntheticWorkload};
+use dynosim_spec::{Calibration, LoadPoint, MeasuredSetup, SyntheticWorkload};
 use dynosim_timing::TimingProvider;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -22,6 +22,8 @@ pub(crate) struct Simulator<'a> {
     pub(crate) timing: Option<&'a dyn TimingProvider>,
     /// Folder of tables instead of the bundled ones.
     pub(crate) perfdata: Option<&'a PathBuf>,
+    /// What is added to kernels instead of what the setup names.
+    pub(crate) calibration: Option<&'a Calibration>,
 }
 
 /// A load as simulated: means over draws of lengths.
@@ -128,6 +130,9 @@ impl Simulator<'_> {
         }
         if let Some(folder) = self.perfdata {
             run = run.perfdata(folder);
+        }
+        if let Some(calibration) = self.calibration {
+            run = run.calibration(calibration.clone());
         }
         let report = run.simulate()?.report;
         let means = SeedMeans {

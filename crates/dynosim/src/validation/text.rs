@@ -7,6 +7,7 @@ use super::curves::Curve;
 use super::error_summary::{ErrorGroup, ErrorSummary};
 use super::latencies::{LatencyKind, PerLatency};
 use super::validator::{ValidatedPoint, Validation};
+use crate::aligned_table::table;
 
 /// What stands in the place of a figure that is not there.
 const NOTHING: &str = "-";
@@ -27,7 +28,11 @@ pub(super) fn text(validation: &Validation) -> String {
             seeds => format!("means over {seeds} draws of lengths each"),
         }
     );
-    let _ = writeln!(text, "Step times: {}\n", validation.step_times);
+    let _ = writeln!(text, "Step times: {}", validation.step_times);
+    if let Some(calibration) = &validation.calibration {
+        let _ = writeln!(text, "Calibration: {}", calibration.name);
+    }
+    text.push('\n');
     text.push_str(&table(&point_rows(&validation.points)));
     text.push_str("\nRelative errors of means (simulated less measured, over measured):\n");
     text.push_str(&table(&group_rows(validation)));
@@ -116,7 +121,8 @@ fn curve_rows(curves: &[Curve], all: &PerLatency<Option<ErrorSummary>>) -> Vec<V
     rows
 }
 
-fn summary_titles(what: &str) -> Vec<String> {
+/// Titles of a table of summaries.
+pub(crate) fn summary_titles(what: &str) -> Vec<String> {
     let mut titles = vec![what.to_owned()];
     for kind in LatencyKind::ALL {
         let name = kind.name();
@@ -126,7 +132,8 @@ fn summary_titles(what: &str) -> Vec<String> {
     titles
 }
 
-fn summary_row(name: String, errors: &PerLatency<Option<ErrorSummary>>) -> Vec<String> {
+/// A row of such a table.
+pub(crate) fn summary_row(name: String, errors: &PerLatency<Option<ErrorSummary>>) -> Vec<String> {
     let mut row = vec![name];
     for kind in LatencyKind::ALL {
         let summary = errors.get(kind);
@@ -147,12 +154,16 @@ fn choice_line(title: &str, choices: &Choices) -> String {
         ),
         _ => String::new(),
     };
+    let misses = match choices.misses {
+        0 => String::new(),
+        cases => format!(" (it finds nothing within the bound in {cases} cases where there is something)"),
+    };
     let exceedances = match choices.exceedances {
         0 => String::new(),
         cases => format!(", and exceeds the bound in {cases} cases"),
     };
     format!(
-        "  {title}same tp and concurrency as measured in {} of {} cases{regret}{exceedances}\n",
+        "  {title}same tp and concurrency as measured in {} of {} cases{regret}{misses}{exceedances}\n",
         choices.agreements, choices.cases
     )
 }
@@ -167,29 +178,4 @@ fn percent(share: f64) -> String {
 
 fn signed_percent(share: Option<f64>) -> String {
     share.map_or_else(|| NOTHING.to_owned(), |share| format!("{:+.2}", 100.0 * share))
-}
-
-/// Rows as text, every column as wide as its widest cell, cells on the right but for those of the first column if that
-/// has words.
-fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let has_words = rows.iter().skip(1).any(|row| row[0].contains(char::is_alphabetic));
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths).enumerate();
-        let line: Vec<String> = cells
-            .map(|(column, (cell, &width))| {
-                if column == 0 && has_words {
-                    format!("{cell:<width$}")
-                } else {
-                    format!("{cell:>width$}")
-                }
-            })
-            .collect();
-        text.push_str(line.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use dynosim_spec::{LoadPoint, MeasuredSetup};
+use dynosim_spec::{Calibration, LoadPoint, MeasuredSetup};
 use dynosim_timing::TimingProvider;
 use serde::Serialize;
 use serde_json::json;
@@ -16,6 +16,7 @@ use super::measured::{MeasuredPoint, MeasuredPoints};
 use super::simulated::{SimulatedPoint, Simulator, draws, output_tok_s_per_gpu, simulate};
 use super::{plot, points_csv, text};
 use crate::error::Error;
+use crate::scenario::calibration_of;
 use crate::step_times::StepTimes;
 
 /// Draws of lengths of every point, unless told otherwise.
@@ -91,6 +92,7 @@ impl<'a> Validator<'a> {
     /// If the setup is not valid, or no point can be simulated: the reason of the first one.
     pub fn validate(self, measured: MeasuredPoints) -> Result<Validation, Error> {
         self.setup.validate()?;
+        let calibration = calibration_of(&self.setup.engine, &self.setup.hardware, &self.setup.timing)?;
         let loads: Vec<LoadPoint> = measured.points.iter().map(|point| point.load).collect();
         let mut simulated = simulate(self.simulator(), &loads);
         if simulated.iter().all(Result::is_err)
@@ -106,7 +108,7 @@ impl<'a> Validator<'a> {
             .collect();
         let mut notes = measured.notes;
         notes.extend(own_notes(self.setup, &points));
-        Ok(self.compare(points, notes))
+        Ok(self.compare(calibration, points, notes))
     }
 
     fn simulator(&self) -> Simulator<'_> {
@@ -115,10 +117,11 @@ impl<'a> Validator<'a> {
             seeds: self.seeds,
             timing: self.timing,
             perfdata: self.perfdata.as_ref(),
+            calibration: None,
         }
     }
 
-    fn compare(self, points: Vec<ValidatedPoint>, notes: Vec<String>) -> Validation {
+    fn compare(self, calibration: Option<Calibration>, points: Vec<ValidatedPoint>, notes: Vec<String>) -> Validation {
         let setup = self.setup;
         let step_times = match self.timing {
             Some(_) => StepTimes::Own,
@@ -139,6 +142,7 @@ impl<'a> Validator<'a> {
         Validation {
             setup: setup.clone(),
             step_times,
+            calibration,
             seeds: draws(setup, self.seeds),
             groups: group_errors(&points),
             shape_errors: shape_errors(&curves),
@@ -159,6 +163,8 @@ pub struct Validation {
     pub setup: MeasuredSetup,
     /// Where step times come from.
     pub step_times: StepTimes,
+    /// What was added to kernels; absent under rules that add nothing.
+    pub calibration: Option<Calibration>,
     /// Draws of lengths of each point.
     pub seeds: u32,
     /// The points in order.
@@ -230,6 +236,7 @@ impl Validation {
             "version": 1,
             "setup": self.setup,
             "step_times": self.step_times.to_string(),
+            "calibration": self.calibration,
             "seeds": self.seeds,
             "points": self.points,
             "groups": self.groups,

@@ -8,5 +8,6 @@ mod layering;
 mod limits;
 mod random_cases;
 mod sglang_examples;
+mod table_warnings;
 mod twin;
 mod validation;

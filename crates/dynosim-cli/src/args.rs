@@ -244,6 +244,10 @@ pub(crate) struct TimingArgs {
     /// Where step times come from
     #[arg(long, value_enum, default_value_t = ProviderArg::Table)]
     pub(crate) provider: ProviderArg,
+    /// Replace measurements that cannot be true by sound ones of another version; without it they are
+    /// used as published, with a note on standard error
+    #[arg(long)]
+    pub(crate) repair: bool,
     /// Write here instead of standard output
     #[arg(long, value_name = "OUT.csv")]
     pub(crate) out: Option<PathBuf>,

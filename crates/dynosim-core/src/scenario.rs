@@ -161,7 +161,7 @@ impl Scenario {
 
     /// What a user ought to know about running on these workers.
     pub fn warnings(&self, shapes: &[&WorkerShape], router: RouterMode) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = timing_warnings(shapes);
         warnings.extend(self.capacity_warning(shapes));
         warnings.extend(self.context_warning());
         if self
@@ -229,6 +229,17 @@ fn default_physics(engine: &EngineSpec, model: Option<&ModelSpec>) -> Option<Eng
     }
     let weights = model.map_or(WeightFormat::Bfloat16, |model| model.weights);
     Some(EnginePhysics::new(Calibration::bundled(engine.backend, weights)))
+}
+
+/// What timing models say about their data, each sentence once.
+fn timing_warnings(shapes: &[&WorkerShape]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for warning in shapes.iter().flat_map(|shape| shape.timing.warnings()) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    warnings
 }
 
 /// Workers of one role and tensor-parallel size, ready to run.

@@ -4,6 +4,7 @@ use dynosim_spec::GpuSpec;
 
 use crate::curve::{Above, Curve};
 use crate::reading::Reading;
+use crate::repair::Standing;
 use crate::table_file::AllReduceSlice;
 
 /// All-reduce of one tensor-parallel group.
@@ -21,11 +22,15 @@ impl AllReduce {
     }
 
     /// Prices a group of `tp` GPUs from the measurements of [`AllReduce::measured_group`]; `None` without any.
-    pub(crate) fn of(slice: &AllReduceSlice, tp: u32, gpu: &GpuSpec) -> Option<Self> {
+    pub(crate) fn of(slice: &AllReduceSlice, tp: u32, gpu: &GpuSpec, standing: Standing) -> Option<Self> {
         let points = slice.elements.iter().zip(&slice.ms);
         let points = points.filter_map(|(&elements, ms)| Some((elements, Reading::measured((*ms)?))));
+        let curve = Curve::new(points, Above::Line)?;
         Some(Self {
-            curve: Curve::new(points, Above::Line)?,
+            curve: match standing {
+                Standing::Measured => curve,
+                Standing::Extrapolated => curve.extrapolated(),
+            },
             factor: Self::between_nodes(tp, gpu),
         })
     }

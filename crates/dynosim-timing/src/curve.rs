@@ -45,6 +45,14 @@ impl Curve {
         })
     }
 
+    /// The same latencies, all of them counted as extrapolated.
+    pub(crate) fn extrapolated(mut self) -> Self {
+        for point in &mut self.points {
+            point.reading.extrapolated = true;
+        }
+        self
+    }
+
     /// Largest value that the rule of the measured range still answers; `None` if any.
     pub(crate) fn limit(&self) -> Option<u64> {
         match self.above {

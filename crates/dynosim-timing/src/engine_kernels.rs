@@ -2,6 +2,7 @@
 
 use dynosim_spec::{CalibrationConstants, EnginePhysics, StepTerm};
 
+use crate::curve::{Above, Curve};
 use crate::operators::{AttentionOverContext, DenseShape, Gemm, Kernels, PromptBatch};
 use crate::reading::Reading;
 
@@ -108,13 +109,8 @@ impl<K: Kernels> Kernels for EngineKernels<K> {
 
     fn decode_attention(&self, batch: u64) -> Self::DecodeAttention {
         match self.decode_attention {
-            DecodeRule::Measured => EngineAttention::Measured(vec![(1, self.kernels.decode_attention(batch))]),
-            DecodeRule::Split => {
-                let parts =
-                    std::iter::successors(Some(1), |parts| Some(2 * parts)).take_while(|&parts| parts <= MOST_PARTS);
-                let row = |parts: u64| (parts, self.kernels.decode_attention(batch.saturating_mul(parts)));
-                EngineAttention::Measured(parts.map(row).collect())
-            }
+            DecodeRule::Measured => EngineAttention::Measured(self.kernels.decode_attention(batch)),
+            DecodeRule::Split => EngineAttention::Split(split(batch, |batch| self.kernels.decode_attention(batch))),
             DecodeRule::Bytes { floor_ms, ms_per_token } => EngineAttention::Bytes {
                 floor_ms,
                 ms_per_token: batch as f64 * ms_per_token,
@@ -141,8 +137,10 @@ fn derate(at_most: f64, tokens: u64) -> f64 {
 /// Attention, in one layer, of the tokens that one batch generates.
 #[derive(Debug)]
 pub(crate) enum EngineAttention<A> {
-    /// The fastest of splitting sequences into so many parts each, which are a larger batch of shorter ones.
-    Measured(Vec<(u64, A)>),
+    /// As measured.
+    Measured(A),
+    /// As measured, with long sequences split.
+    Split(Curve),
     /// Latency of the whole batch by its tokens per sequence.
     Bytes { floor_ms: f64, ms_per_token: f64 },
 }
@@ -150,28 +148,94 @@ pub(crate) enum EngineAttention<A> {
 impl<A: AttentionOverContext> AttentionOverContext for EngineAttention<A> {
     fn at(&self, kv_tokens: u64) -> Reading {
         match self {
-            Self::Measured(rows) => fastest(rows, kv_tokens),
+            Self::Measured(attention) => attention.at(kv_tokens),
+            Self::Split(curve) => curve.at(kv_tokens),
             Self::Bytes { floor_ms, ms_per_token } => Reading::measured(floor_ms + ms_per_token * kv_tokens as f64),
         }
     }
 }
 
+/// Attention of sequences that are split into the number of parts that is fastest, on straight lines between
+/// [`knots`]. `row` gives measured attention at a batch size.
+fn split<A: AttentionOverContext>(batch: u64, row: impl Fn(u64) -> A) -> Curve {
+    let parts = std::iter::successors(Some(1_u64), |parts| Some(2 * parts)).take_while(|&parts| parts <= MOST_PARTS);
+    let rows: Vec<(u64, A)> = parts.map(|parts| (parts, row(batch.saturating_mul(parts)))).collect();
+    let points = knots().map(|kv_tokens| (kv_tokens, fastest(&rows, kv_tokens)));
+    Curve::new(points, Above::Line).expect("there are knots")
+}
+
+/// KV lengths between which split attention is read: four in each power of two.
+fn knots() -> impl Iterator<Item = u64> {
+    const LAST_POWER: u32 = 21;
+    let powers = (2..LAST_POWER).map(|power| 1_u64 << power);
+    (1..4).chain(powers.flat_map(|power| (4..8).map(move |quarters| power / 4 * quarters)))
+}
+
+/// The fastest of splitting sequences into so many parts each, which are a larger batch of shorter ones.
 fn fastest<A: AttentionOverContext>(rows: &[(u64, A)], kv_tokens: u64) -> Reading {
-    let mut fastest: Option<Reading> = None;
-    for (parts, row) in rows {
-        let part_tokens = kv_tokens.div_ceil(*parts);
-        if *parts > 1 && part_tokens < LEAST_PART_TOKENS {
-            break;
-        }
+    let worth_it = |parts: u64| parts == 1 || kv_tokens.div_ceil(parts) >= LEAST_PART_TOKENS;
+    let readings = rows.iter().filter(|(parts, _)| worth_it(*parts)).map(|(parts, row)| {
+        let measured = row.at(kv_tokens.div_ceil(*parts));
         let merge_ms = if *parts > 1 { MERGE_MS } else { 0.0 };
-        let measured = row.at(part_tokens);
-        let reading = Reading {
+        Reading {
             ms: measured.ms + merge_ms,
             ..measured
-        };
-        if fastest.is_none_or(|fastest| reading.ms < fastest.ms) {
-            fastest = Some(reading);
+        }
+    });
+    let faster = |a: Reading, b: Reading| if b.ms < a.ms { b } else { a };
+    readings.reduce(faster).unwrap_or(Reading::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every sequence takes as long as its tokens, as long as no more than 16 are in the batch; then they take turns.
+    struct OnePartPerCore(u64);
+
+    impl AttentionOverContext for OnePartPerCore {
+        fn at(&self, kv_tokens: u64) -> Reading {
+            Reading::measured(0.01 * kv_tokens as f64 * (self.0 as f64 / 16.0).max(1.0))
         }
     }
-    fastest.unwrap_or(Reading::ZERO)
+
+    #[test]
+    fn long_sequences_of_small_batches_are_split_over_idle_cores() {
+        let ms = |batch, kv_tokens| split(batch, OnePartPerCore).at(kv_tokens).ms;
+        let check = |batch, kv_tokens, expected: f64| {
+            let found = ms(batch, kv_tokens);
+            assert!(
+                (found - expected).abs() < 1e-9,
+                "{batch} x {kv_tokens}: {found}, not {expected}"
+            );
+        };
+        // One sequence in 16 parts, 4 in 4 each, 16 not at all.
+        check(1, 4096, 2.56 + MERGE_MS);
+        check(4, 4096, 10.24 + MERGE_MS);
+        check(16, 4096, 40.96);
+        // Parts of less than 128 tokens are not worth it.
+        check(1, 128, 1.28);
+        check(1, 256, 1.28 + MERGE_MS);
+    }
+
+    #[test]
+    fn knots_ascend_without_gaps_of_more_than_a_quarter() {
+        let knots: Vec<u64> = knots().collect();
+        assert_eq!(knots[..9], [1, 2, 3, 4, 5, 6, 7, 8, 10]);
+        assert!(
+            knots
+                .windows(2)
+                .all(|pair| pair[0] < pair[1] && (pair[1] <= 8 || 4 * pair[1] <= 5 * pair[0]))
+        );
+    }
+
+    #[test]
+    fn real_data_slows_down_large_products_only() {
+        let check = |tokens, expected: f64| assert!((derate(1.3, tokens) - expected).abs() < 1e-12, "{tokens}");
+        check(1, 1.0);
+        check(256, 1.0);
+        check(512, 1.06);
+        check(8192, 1.3);
+        check(1 << 20, 1.3);
+    }
 }

@@ -20,6 +20,8 @@ pub(crate) struct FusedModel<K: Kernels> {
     step_ms: f64,
     /// What launching attention in a layer costs, whatever there is to compute.
     attention_launch: Reading,
+    /// What readers of results ought to know about the kernels' latencies.
+    warnings: Vec<String>,
 }
 
 impl<K: Kernels> FusedModel<K> {
@@ -42,7 +44,13 @@ impl<K: Kernels> FusedModel<K> {
             by_own_length: physics.has(StepTerm::PromptSquares),
             step_ms,
             attention_launch,
+            warnings: Vec::new(),
         }
+    }
+
+    /// The same with what readers of results ought to know about the kernels' latencies.
+    pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Self {
+        Self { warnings, ..self }
     }
 
     /// The operators of a pass, the constant of the step left out.
@@ -185,6 +193,10 @@ where
                 terms
             }
         }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
     }
 
     fn decode_depends_on(&self) -> DecodeInputs {

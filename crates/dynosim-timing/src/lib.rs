@@ -5,7 +5,7 @@
 //!
 //! | provider | rests on | fits |
 //! |---|---|---|
-//! | [`TableTiming`] | measured kernel latencies, built in or from a folder | H200 SXM with vLLM 0.14.0 or SGLang 0.5.6.post2 |
+//! | [`TableTiming`] | measured kernel latencies, built in or from a folder | H200 SXM with vLLM 0.14.0 or 0.19.0, SGLang 0.5.6.post2 or 0.5.10; scaled: any known GPU |
 //! | [`RooflineTiming`] | peak rates of the GPU, calibrated on those measurements | any GPU |
 //! | [`PolynomialTiming`] | two fixed quadratics | no particular model or GPU |
 //!
@@ -28,6 +28,8 @@
 //! | `fused_model`, `engine_kernels`, `graph_sizes` | the same in an engine that computes a step in one pass, with what its calibration adds |
 //! | `precision`, `work` | number formats of a deployment; what kernels compute and move |
 //! | `table_file`, `perfdata`, `engine_tables` | the tables' schema, where they are, and their cache |
+//! | `soundness`, `repair`, `engine_version` | figures that cannot be true, what replaces them, and the order of versions |
+//! | `scaling` | measurements of one GPU, scaled to another |
 //! | `decode_rows` | what is prepared once per batch size |
 //! | `gemm`, `prefill_attention`, `decode_attention`, `head_planes`, `all_reduce` | what is read off each table |
 //! | `grid`, `plane`, `cubic_patch`, `reading` | the numerics of reading between measured points |
@@ -71,6 +73,7 @@ mod decode_rows;
 mod dense_model;
 mod engine_kernels;
 mod engine_tables;
+mod engine_version;
 mod error;
 mod fused_model;
 mod gemm;
@@ -87,7 +90,10 @@ mod polynomial;
 mod precision;
 mod prefill_attention;
 mod reading;
+mod repair;
 mod roofline;
+mod scaling;
+mod soundness;
 mod surface;
 mod table;
 mod table_file;
@@ -101,7 +107,9 @@ pub use model::{Price, PromptChunk, StepShape, TimingModel, TimingProvider};
 pub use operators::OperatorCost;
 pub use polynomial::PolynomialTiming;
 pub use precision::{AttentionDtype, GemmDtype};
+pub use repair::{Remedy, TableRepair};
 pub use roofline::{RooflineModel, RooflineTiming};
+pub use soundness::{Resource, SliceFlaw};
 pub use table::{TableModel, TableTiming};
 pub use table_file::{
     AllReduceSlice, DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice, TABLE_UNIT, TableFile, TableSlice,

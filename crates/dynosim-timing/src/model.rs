@@ -169,6 +169,12 @@ pub trait TimingModel: Debug + Send + Sync {
         DecodeInputs::WholeStep
     }
 
+    /// What a reader of results ought to know about the data behind the prices, a sentence each; goes into
+    /// reports. None by default.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Writes the prices of decode steps of `decode_seqs` sequences whose mean context is
     /// `first_context`, one more, two more and so on.
     ///

@@ -5,26 +5,29 @@ use std::path::Path;
 
 use dynosim_core::Scenario;
 use dynosim_spec::{
-    Admission, Calibration, EnginePhysics, EngineSpec, GpuSpec, HardwareSpec, ModelSpec, SpecError, TimingKind,
+    Admission, Calibration, EnginePhysics, EngineSpec, GpuSpec, HardwareSpec, ModelSpec, Rules, SpecError, TimingKind,
     TimingSpec, WorkerRole, Workload, WorkloadBuilder, WorkloadSpec,
 };
 use dynosim_timing::{PolynomialTiming, RooflineTiming, TableTiming, TimingProvider};
 
 use crate::error::Error;
 
-/// The built-in provider that a spec asks for. `perfdata` is a folder of tables to use instead of
-/// the bundled ones.
-pub fn timing_provider(timing: &TimingSpec, perfdata: Option<&Path>) -> Box<dyn TimingProvider> {
+/// The built-in provider that a spec asks for; whether impossible measurements are replaced depends on the rules if the
+/// spec does not say. `perfdata` is a folder of tables to use instead of the bundled ones.
+pub fn timing_provider(timing: &TimingSpec, rules: Rules, perfdata: Option<&Path>) -> Box<dyn TimingProvider> {
     match timing.provider {
         TimingKind::Polynomial => Box::new(PolynomialTiming),
         TimingKind::Roofline => Box::new(RooflineTiming),
-        TimingKind::Table => {
-            let tables = TableTiming::new(timing.engine_version.clone());
-            Box::new(match perfdata {
-                Some(folder) => tables.with_perfdata(folder),
-                None => tables,
-            })
-        }
+        TimingKind::Table => Box::new(tables(timing, perfdata).repaired(timing.repairs(rules))),
+    }
+}
+
+/// The tables that a spec asks for, as published.
+pub(crate) fn tables(timing: &TimingSpec, perfdata: Option<&Path>) -> TableTiming {
+    let tables = TableTiming::new(timing.engine_version.clone());
+    match perfdata {
+        Some(folder) => tables.with_perfdata(folder),
+        None => tables,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Backend;
-use crate::reader::{OneOf, Presence, Section, Text, Whole};
+use crate::engine::{Backend, Rules};
+use crate::reader::{Flag, OneOf, Presence, Section, Text, Whole};
 
 /// The GPUs: the `hardware` object of a spec.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -62,6 +62,10 @@ pub struct TimingSpec {
     /// Engine version whose measurements are meant; only tables have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine_version: Option<String>,
+    /// Whether measurements that cannot be true are replaced by sound ones of another version, see
+    /// [`repairs`](Self::repairs); only tables have any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<bool>,
     /// What the engine adds to its kernels, under rules `vllm-v1-async`: the path of a
     /// [`Calibration`](crate::Calibration), or [`TimingSpec::NO_CALIBRATION`]. `None` is the bundled record for the engine
     /// and the model's weights.
@@ -124,18 +128,31 @@ impl TimingSpec {
         })
     }
 
+    /// Whether measurements that cannot be true are replaced: as given, else under all rules but `dynosim-1.2`,
+    /// whose purpose is to agree with a simulator that uses them.
+    pub fn repairs(&self, rules: Rules) -> bool {
+        self.repair.unwrap_or(rules != Rules::Dynosim12)
+    }
+
     /// Walks the fields.
     pub(super) fn fields(&mut self, section: &mut Section<'_, '_>) {
         let known = section.optional("provider", &mut self.provider, &OneOf);
         section.option("engineVersion", &mut self.engine_version, &Text);
+        section.option("repair", &mut self.repair, &Flag);
         section.option("calibration", &mut self.calibration, &Text);
         if section.has("without") || !self.without.is_empty() {
             section.list("without", &mut self.without, &OneOf);
         } else {
             section.accept(&["without"]);
         }
-        if known && self.provider != TimingKind::Table && self.engine_version.is_some() {
-            section.warn("engineVersion", "only has an effect with provider table");
+        if known && self.provider != TimingKind::Table {
+            let given = [
+                ("engineVersion", self.engine_version.is_some()),
+                ("repair", self.repair.is_some()),
+            ];
+            for (key, _) in given.into_iter().filter(|(_, given)| *given) {
+                section.warn(key, "only has an effect with provider table");
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ fn of_a_run() {
     assert_eq!(run.timing.provider, TimingKind::Table);
     assert_eq!(run.timing.engine_version(Backend::Vllm), "0.14.0");
     assert_eq!(run.timing.engine_version(Backend::Sglang), "0.5.6.post2");
+    assert!(run.timing.repairs(Rules::VllmV1) && !run.timing.repairs(Rules::Dynosim12));
     assert_eq!(run.router.settings(), RouterSettings::default());
     assert_eq!(run.router.settings().mode, RouterMode::RoundRobin);
     assert_eq!(run.router_seed(), 0);

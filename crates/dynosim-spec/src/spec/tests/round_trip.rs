@@ -168,10 +168,11 @@ prop_compose! {
     fn timing()(
         provider in prop::sample::select(vec![TimingKind::Table, TimingKind::Roofline, TimingKind::Polynomial]),
         engine_version in option::of("[0-9.]{1,6}"),
+        repair in option::of(any::<bool>()),
         calibration in option::of("[a-z./]{1,9}"),
         without in prop::sample::subsequence(StepTerm::ALL, 0..=StepTerm::ALL.len()),
     ) -> TimingSpec {
-        TimingSpec { provider, engine_version, calibration, without }
+        TimingSpec { provider, engine_version, repair, calibration, without }
     }
 }
 

@@ -112,11 +112,15 @@ fn hardware_and_timing() {
     check_run(
         &[
             set("hardware.totalGpus", json!(8)),
-            set("timing", json!({"provider": "polynomial", "engineVersion": "0.14.0"})),
+            set(
+                "timing",
+                json!({"provider": "polynomial", "engineVersion": "0.14.0", "repair": false}),
+            ),
         ],
         &[
             "hardware.totalGpus: 8 has no effect in a single run, whose topology says how many GPUs it uses",
             "timing.engineVersion: only has an effect with provider table",
+            "timing.repair: only has an effect with provider table",
         ],
     );
 }

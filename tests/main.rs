@@ -10,3 +10,4 @@ mod random_cases;
 mod sglang_examples;
 mod table_warnings;
 mod twin;
+mod validation;

@@ -27,10 +27,7 @@ fn report(rules: Rules, repair: Option<bool>, warning: &str) -> Report {
     let [found] = &report.warnings[..] else {
         panic!("{:?}", report.warnings);
     };
-    assert!(
-        found.starts_with("table custom_allreduce of vllm 0.14.0 "),
-        "{found}"
-    );
+    assert!(found.starts_with("table custom_allreduce of vllm 0.14.0 "), "{found}");
     assert!(found.ends_with(warning), "{found}");
     report
 }

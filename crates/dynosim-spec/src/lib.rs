@@ -9,7 +9,7 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | `spec` | [`RunSpec`], one simulation, and [`ReplayOptimizeSpec`], a sweep: the two JSON documents and their parts |
+//! | `spec` | the JSON documents and their parts: [`RunSpec`], one simulation, [`ReplayOptimizeSpec`], a sweep, and [`MeasuredSetup`], what measured points have in common |
 //! | `engine_args`, `engine` | [`EngineArgs`] as given, [`EngineConfig`] with every default filled in |
 //! | `router` | [`RouterSettings`] |
 //! | `model`, `gpu` | [`ModelSpec`] and [`GpuSpec`], found by name |
@@ -79,8 +79,9 @@ pub use model::{ModelSpec, WeightFormat};
 pub use prompt_segments::PromptSegments;
 pub use router::{RouterMode, RouterSettings};
 pub use spec::{
-    EngineSpec, HardwareSpec, KvRouterConfig, Objective, PoolTopology, ReplayOptimizeSpec, RunRouterSpec, RunSpec,
-    SearchSpec, SlaBound, SlaSpec, StepTerm, SweepRouterMode, SweepRouterSpec, TimingKind, TimingSpec, Topology,
+    EngineSpec, HardwareSpec, KvRouterConfig, LoadPoint, MeasuredSetup, MeasuredTopology, MeasuredWorkload, Objective,
+    PoolTopology, ReplayOptimizeSpec, RunRouterSpec, RunSpec, SearchSpec, SlaBound, SlaSpec, StepTerm, SweepRouterMode,
+    SweepRouterSpec, TimingKind, TimingSpec, Topology,
 };
 pub use trace::{TraceRowError, read_trace};
 pub use units::{BlockSize, SimDuration, SimTime};

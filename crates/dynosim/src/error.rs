@@ -9,6 +9,9 @@ use dynosim_sweep::SweepError;
 use dynosim_timing::TimingError;
 use thiserror::Error;
 
+use crate::calibrate::CalibrationError;
+use crate::validation::MeasuredError;
+
 /// Whatever can go wrong between a spec and a report.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -46,4 +49,10 @@ pub enum Error {
     /// The sweep cannot be made.
     #[error(transparent)]
     Sweep(#[from] SweepError),
+    /// Measured points cannot be read.
+    #[error(transparent)]
+    Measured(#[from] MeasuredError),
+    /// Nothing can be fitted.
+    #[error(transparent)]
+    Fit(#[from] CalibrationError),
 }

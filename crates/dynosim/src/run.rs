@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use dynosim_core::{Outcome, RouterFactory, Stepping, WorkerShape};
 use dynosim_router::{Pool, Router};
-use dynosim_spec::{Admission, RouterSettings, RunSpec, WorkerRole, Workload};
+use dynosim_spec::{Admission, Calibration, RouterSettings, RunSpec, WorkerRole, Workload};
 use dynosim_timing::TimingProvider;
 
 use crate::error::Error;
@@ -18,6 +18,7 @@ pub struct Run<'a> {
     spec: &'a RunSpec,
     timing: Option<&'a dyn TimingProvider>,
     perfdata: Option<PathBuf>,
+    calibration: Option<Calibration>,
     build_router: RouterFactory<'a>,
     workload: Option<Workload>,
     warnings: Vec<String>,
@@ -39,6 +40,7 @@ impl<'a> Run<'a> {
             spec,
             timing: None,
             perfdata: None,
+            calibration: None,
             build_router: &build_router,
             workload: None,
             warnings: Vec::new(),
@@ -59,6 +61,14 @@ impl<'a> Run<'a> {
     #[must_use]
     pub fn perfdata(mut self, folder: impl Into<PathBuf>) -> Self {
         self.perfdata = Some(folder.into());
+        self
+    }
+
+    /// Adds to kernels what this record says instead of the one that the spec names; rules `vllm-v1-async` only, under
+    /// others without effect.
+    #[must_use]
+    pub fn calibration(mut self, calibration: Calibration) -> Self {
+        self.calibration = Some(calibration);
         self
     }
 
@@ -119,7 +129,7 @@ impl<'a> Run<'a> {
             Some(workload) => scenario(&spec.engine, &spec.hardware, workload, &roles)?,
             None => load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)?,
         };
-        let scenario = with_timing(scenario, &spec.timing)?;
+        let scenario = with_timing(scenario, &spec.timing, self.calibration)?;
         let perfdata = self.perfdata.as_deref();
         let built_in = timing_provider(&spec.timing, &spec.engine, perfdata);
         let provider = self.timing.unwrap_or(built_in.as_ref());

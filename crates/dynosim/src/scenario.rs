@@ -5,8 +5,8 @@ use std::path::Path;
 
 use dynosim_core::Scenario;
 use dynosim_spec::{
-    Calibration, EnginePhysics, EngineSpec, GpuSpec, HardwareSpec, ModelSpec, SpecError, TimingKind, TimingSpec,
-    WorkerRole, Workload, WorkloadSpec,
+    Admission, Calibration, EnginePhysics, EngineSpec, GpuSpec, HardwareSpec, ModelSpec, SpecError, TimingKind,
+    TimingSpec, WorkerRole, Workload, WorkloadBuilder, WorkloadSpec,
 };
 use dynosim_timing::{PolynomialTiming, RooflineTiming, TableTiming, TimingProvider};
 
@@ -52,26 +52,57 @@ pub fn load_scenario(
 }
 
 /// The scenario with what `timing` says about the engine's own part in step times: its calibration, and what to
-/// leave out.
+/// leave out. `calibration` is used instead of the one that `timing` names.
 ///
 /// # Errors
 /// If the calibration cannot be read.
-pub(crate) fn with_timing(scenario: Scenario, timing: &TimingSpec) -> Result<Scenario, Error> {
+pub(crate) fn with_timing(
+    scenario: Scenario,
+    timing: &TimingSpec,
+    calibration: Option<Calibration>,
+) -> Result<Scenario, Error> {
     let Some(bundled) = scenario.physics() else {
         return Ok(scenario);
     };
-    let calibration = match timing.calibration.as_deref() {
-        None => bundled.calibration.clone(),
-        Some(TimingSpec::NO_CALIBRATION) => {
-            let Calibration { engine, weights, .. } = bundled.calibration;
-            Calibration::neutral(TimingSpec::NO_CALIBRATION, engine, weights)
-        }
-        Some(path) => read_calibration(Path::new(path))?,
+    let calibration = match calibration {
+        Some(calibration) => calibration,
+        None => named_calibration(timing, &bundled.calibration)?,
     };
     Ok(scenario.with_physics(EnginePhysics {
         calibration,
         without: timing.without.clone(),
     }))
+}
+
+/// The calibration that `timing` names, the bundled one being at hand.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn named_calibration(timing: &TimingSpec, bundled: &Calibration) -> Result<Calibration, Error> {
+    match timing.calibration.as_deref() {
+        None => Ok(bundled.clone()),
+        Some(TimingSpec::NO_CALIBRATION) => {
+            let Calibration { engine, weights, .. } = *bundled;
+            Ok(Calibration::neutral(TimingSpec::NO_CALIBRATION, engine, weights))
+        }
+        Some(path) => read_calibration(Path::new(path)),
+    }
+}
+
+/// The calibration of an engine on a GPU; `None` where rules or backend know none.
+///
+/// # Errors
+/// If the GPU system or the model is unknown, or the calibration cannot be read.
+pub(crate) fn calibration_of(
+    engine: &EngineSpec,
+    hardware: &HardwareSpec,
+    timing: &TimingSpec,
+) -> Result<Option<Calibration>, Error> {
+    let role = WorkerRole::Aggregated;
+    let no_requests = WorkloadBuilder::new(engine.config(role).block_size).build(Admission::OpenLoop);
+    let scenario = scenario(engine, hardware, no_requests, &[role])?;
+    let bundled = scenario.physics().map(|physics| &physics.calibration);
+    bundled.map(|bundled| named_calibration(timing, bundled)).transpose()
 }
 
 /// Reads a calibration record from a file.

@@ -76,7 +76,7 @@ pub fn sweep_scenario(spec: &ReplayOptimizeSpec, modes: &[Mode]) -> Result<Scena
         (role == WorkerRole::Decode, std::cmp::Reverse(block_size))
     });
     let scenario = load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)?;
-    with_timing(scenario, &spec.timing)
+    with_timing(scenario, &spec.timing, None)
 }
 
 /// What one ought to know about a sweep over deployments of these kinds with these step times, for

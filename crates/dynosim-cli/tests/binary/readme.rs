@@ -74,7 +74,9 @@ fn every_spec_file_runs_without_a_warning_and_is_named() {
         let command = if path.contains("sweep") { "sweep" } else { "run" };
         let ran = dynosim_at_root(&[command, &path]).succeeds();
         // Step times that nobody has measured are what the roofline's spec is about.
-        let expected = |line: &str| path.contains("roofline") && line.contains("step times are estimates") || is_about_tables(line);
+        let expected = |line: &str| {
+            path.contains("roofline") && line.contains("step times are estimates") || is_about_tables(line)
+        };
         let mut warnings = ran.stderr.lines().filter(|line| line.starts_with("warning"));
         assert!(warnings.all(expected), "{path}: {}", ran.stderr);
         assert!(readme.contains(&path), "the README does not name {path}");

@@ -34,6 +34,7 @@ fn of_a_run() {
         panic!("the workload is synthetic");
     };
     assert_eq!((workload.turns_per_session, workload.arrival_seed), (1, 42));
+    assert_eq!((workload.length_range_ratio, workload.length_seed), (1.0, 0));
 }
 
 #[test]

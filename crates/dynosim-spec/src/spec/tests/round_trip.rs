@@ -98,6 +98,8 @@ prop_compose! {
     fn synthetic()(
         load in load(),
         isl in 1_u32..1_000_000,
+        length_range_ratio in prop_oneof![Just(1.0), 1e-9..1.0],
+        length_seed in any::<u64>(),
         shared_prefix_ratio in 0.0..=1.0,
         num_prefix_groups in 1_u32..100,
         turns_per_session in 1_u32..10,
@@ -105,6 +107,8 @@ prop_compose! {
         arrival_seed in any::<u64>(),
     ) -> SyntheticWorkload {
         SyntheticWorkload {
+            length_range_ratio,
+            length_seed,
             shared_prefix_ratio,
             num_prefix_groups,
             turns_per_session,

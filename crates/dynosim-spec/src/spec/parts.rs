@@ -95,6 +95,9 @@ pub enum StepTerm {
     GemmDerate,
     /// Every all-reduce costs more than in a table measured without waiting for other ranks.
     AllReduceCall,
+    /// The small kernels beside attention (rotary embedding, KV write, norms of queries and keys) run in steps that
+    /// only generate, too.
+    SideKernels,
     /// The constant of every step.
     StepConstant,
     /// The way of requests and tokens between client and scheduler.
@@ -111,6 +114,7 @@ impl StepTerm {
         Self::SplitKv,
         Self::GemmDerate,
         Self::AllReduceCall,
+        Self::SideKernels,
         Self::StepConstant,
         Self::Client,
     ];

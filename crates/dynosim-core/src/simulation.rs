@@ -10,7 +10,7 @@ use dynosim_spec::{
 use dynosim_timing::TimingModel;
 
 use crate::arrivals::Arrivals;
-use crate::client::ClientPath;
+use crate::client::{ClientPath, Tokenisers};
 use crate::engine::{Incoming, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
 use crate::events::{Events, PassEnd, Place, PoolIndex};
@@ -59,8 +59,7 @@ pub struct Simulation<'w> {
     workload: &'w Workload,
     rules: EngineRules,
     client: ClientPath,
-    /// When the tokeniser is done with all requests so far.
-    tokeniser_free: SimTime,
+    tokenisers: Tokenisers,
     /// The aggregated pool, or the prefill and the decode pool.
     pools: Vec<Pool>,
     now: SimTime,
@@ -117,7 +116,7 @@ impl<'w> Simulation<'w> {
             workload,
             rules,
             client,
-            tokeniser_free: SimTime::ZERO,
+            tokenisers: Tokenisers::new(pools[0].len()),
             now: SimTime::ZERO,
             turn: (0, 0),
             events: Events::new(&pools.iter().map(Pool::len).collect::<Vec<_>>()),
@@ -316,8 +315,8 @@ impl<'w> Simulation<'w> {
         if self.client.ingress() + tokenising == SimDuration::ZERO {
             return self.send(0, request);
         }
-        self.tokeniser_free = self.tokeniser_free.max(sent) + tokenising;
-        let arrival = (self.tokeniser_free + self.client.ingress()).max(self.now);
+        let tokenised = self.tokenisers.take(sent, tokenising);
+        let arrival = (tokenised + self.client.ingress()).max(self.now);
         self.recorder.on_the_way(request, arrival.since(sent));
         self.events.plan_transit(arrival, request, Place::Router);
         Ok(())

@@ -28,7 +28,11 @@ const KV_TOKENS: u32 = 20_000 * 512;
 const LEAST_RUNS: usize = 3;
 const LEAST_TIME: Duration = Duration::from_millis(1500);
 
-const RULES: [(&str, Rules); 2] = [("dynosim-1.2", Rules::Dynosim12), ("vllm-v1", Rules::VllmV1)];
+const RULES: [(&str, Rules); 3] = [
+    ("dynosim-1.2", Rules::Dynosim12),
+    ("vllm-v1", Rules::VllmV1),
+    ("vllm-v1-async", Rules::VllmV1Async),
+];
 
 /// A workload and the workers that serve it.
 struct Case {

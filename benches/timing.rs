@@ -34,6 +34,7 @@ fn deployment(tp: u32) -> Deployment {
         gpu: Arc::new(GpuSpec::find("h200_sxm").expect("is known")),
         shape: ParallelShape::tensor(tp),
         engine: EngineArgs::default().resolve(Backend::Vllm, WorkerRole::Aggregated),
+        physics: None,
     }
 }
 

@@ -23,7 +23,7 @@ fn spec(args: EngineArgs, workload: SyntheticWorkload) -> RunSpec {
     let mut spec = RunSpec::new(engine, HardwareSpec::new("h200_sxm"), topology, workload);
     spec.timing = TimingSpec {
         provider: TimingKind::Polynomial,
-        engine_version: None,
+        ..TimingSpec::default()
     };
     spec
 }

@@ -1,5 +1,6 @@
 //! What holds across crates.
 
+mod async_examples;
 mod code_map;
 mod golden;
 mod invariants;
@@ -7,4 +8,6 @@ mod layering;
 mod limits;
 mod random_cases;
 mod sglang_examples;
+mod table_warnings;
 mod twin;
+mod validation;

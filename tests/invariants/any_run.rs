@@ -28,7 +28,7 @@ pub(super) struct Served {
 impl AnyRun {
     /// Any run at all.
     pub(super) fn any() -> impl Strategy<Value = Self> {
-        let rules = prop_oneof![Just(Rules::VllmV1), Just(Rules::Dynosim12)];
+        let rules = prop_oneof![Just(Rules::VllmV1Async), Just(Rules::VllmV1), Just(Rules::Dynosim12)];
         let parts = (rules.prop_flat_map(Case::any), any::<bool>(), router());
         parts.prop_flat_map(|(case, sglang, router)| {
             let page = case.args[0].block_size.unwrap_or(1);

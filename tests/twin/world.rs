@@ -378,7 +378,7 @@ fn never_runs(config: &EngineConfig, rules: Rules, input_tokens: u32, output_tok
         output_tokens
     };
     let tokens = match rules {
-        Rules::VllmV1 => input_tokens + output_tokens - 1,
+        Rules::VllmV1 | Rules::VllmV1Async => input_tokens + output_tokens - 1,
         Rules::Dynosim12 => input_tokens + output_tokens,
     };
     let too_large = config

@@ -10,6 +10,7 @@ Examples:
   dynosim run deployment.json                      one simulation, its metrics as a table
   dynosim run deployment.json --report out.json    the whole report
   dynosim sweep budget.json --out results          search deployments within a GPU budget
+  dynosim validate measured.csv --setup setup.json how right simulations are
   dynosim timing prefill points.csv                price prefill steps
   dynosim models                                   models known by name
 
@@ -30,6 +31,10 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Search for the best deployment within a GPU budget
     Sweep(SweepArgs),
+    /// Compare simulations with measurements of real deployments
+    Validate(ValidateArgs),
+    /// Fit constants of an engine to measurements of real deployments
+    Calibrate(CalibrateArgs),
     /// Price steps, or estimate KV capacities, for the rows of a CSV file
     Timing(TimingArgs),
     /// List the models that are known by name
@@ -55,6 +60,9 @@ pub(crate) struct RunArgs {
     /// Write one line per request; `-` is standard output, and then the table goes to standard error
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) requests: Option<PathBuf>,
+    /// Say what step time and TTFT are spent on; slower, with the same results
+    #[arg(long)]
+    pub(crate) breakdown: bool,
     #[command(flatten)]
     pub(crate) tables: PerfdataArg,
 }
@@ -109,6 +117,96 @@ pub(crate) struct PerfdataArg {
     pub(crate) perfdata: Option<PathBuf>,
 }
 
+const VALIDATE_HELP: &str = "\
+MEASURED is any mix of
+  CSV files       columns tp, isl, osl, concurrency, ttft_mean_ms, tpot_mean_ms; optional kv_limited (0 or 1),
+                  derived_output_tok_s_per_gpu and requests; a latency that was not measured is left empty
+  AIPerf          profile_export_aiperf.json, one point each
+  vllm bench      result files of `vllm bench serve`, one point each
+SETUP.json is a run without topology, lengths and load: engine, hardware, timing, router, and a workload
+with no more than lengthRangeRatio. Every point is simulated as one aggregated worker that starts cold, in
+a closed loop with ten requests for each one in flight, max_num_seqs being the concurrency unless the
+setup gives it.
+
+Prints the points, relative errors, errors of curves over concurrency, and how often simulations choose
+what measurements choose. With --out, DIR holds validation.csv, validation.json and validation.svg.
+
+Examples:
+  dynosim validate measured.csv --setup setup.json
+  dynosim validate measured.csv --setup setup.json --out results
+  dynosim validate run1.json run2.json --setup setup.json --tp 2";
+
+#[derive(Debug, Args)]
+#[command(after_help = VALIDATE_HELP)]
+pub(crate) struct ValidateArgs {
+    /// Measured points; `-` reads standard input
+    #[arg(required = true, value_name = "MEASURED")]
+    pub(crate) measured: Vec<PathBuf>,
+    /// What the points have in common, as JSON
+    #[arg(long, value_name = "SETUP.json")]
+    pub(crate) setup: PathBuf,
+    /// Write the results into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Draws of lengths of each point
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) seeds: u32,
+    /// GPUs of the worker, where a file does not say it; instead of topology.tp of the setup
+    #[arg(long, value_name = "GPUS", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) tp: Option<u32>,
+    #[command(flatten)]
+    pub(crate) tables: PerfdataArg,
+}
+
+const CALIBRATE_HELP: &str = "\
+MEASURED and SETUP.json are those of `dynosim validate`. The setup needs engine.rules vllm-v1-async; the
+search begins with the calibration that it names. Points at the KV limit are left out.
+
+Prints the constants with standard errors, the errors before and after, those of each pair of lengths
+with constants fitted to the others, and the points that the constants do not explain. OUT.json holds
+the setup's calibration with the fitted constants; name its path in timing.calibration.
+
+Constants: gemmDerate, allReduceCallUs, decodeAttentionBandwidthTbS, decodeAttentionFloorUs, stepMs,
+ingressMs, ingressUsPerToken, egressMs, resendMs; at most five at once.
+
+Examples:
+  dynosim calibrate measured.csv --setup setup.json -o calibration.json
+  dynosim calibrate measured.csv --setup setup.json -o calibration.json --fit gemmDerate,stepMs --tp 1";
+
+#[derive(Debug, Args)]
+#[command(after_help = CALIBRATE_HELP)]
+pub(crate) struct CalibrateArgs {
+    /// Measured points; `-` reads standard input
+    #[arg(required = true, value_name = "MEASURED")]
+    pub(crate) measured: Vec<PathBuf>,
+    /// What the points have in common, as JSON
+    #[arg(long, value_name = "SETUP.json")]
+    pub(crate) setup: PathBuf,
+    /// Write the calibration here; `-` is standard output, and then the tables go to standard error
+    #[arg(short, long, value_name = "OUT.json")]
+    pub(crate) out: PathBuf,
+    /// Constants to be fitted
+    #[arg(
+        long,
+        value_name = "CONSTANTS",
+        value_delimiter = ',',
+        default_value = "gemmDerate,decodeAttentionBandwidthTbS,stepMs"
+    )]
+    pub(crate) fit: Vec<String>,
+    /// Fit points with this many GPUs only, and see how the constants carry over to others; where a file does not
+    /// say how many it is, this is it
+    #[arg(long, value_name = "GPUS", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) tp: Option<u32>,
+    /// Draws of lengths of each point
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) seeds: u32,
+    /// Name of the calibration [default: that of the file without its ending]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) tables: PerfdataArg,
+}
+
 const TIMING_HELP: &str = "\
 Columns of POINTS.csv, in any order; further ones are passed through:
   prefill   model, tp, batch, isl, prefix      isl is the whole prompt, prefix its cached part
@@ -158,6 +256,10 @@ pub(crate) struct TimingArgs {
     /// Groups of GPUs with different experts [default: what --moe-tp leaves of the GPUs; 1 without both]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) moe_ep: Option<u32>,
+    /// Replace measurements that cannot be true by sound ones of another version; without it they are
+    /// used as published, with a note on standard error
+    #[arg(long)]
+    pub(crate) repair: bool,
     /// Write here instead of standard output
     #[arg(long, value_name = "OUT.csv")]
     pub(crate) out: Option<PathBuf>,

@@ -8,12 +8,16 @@
 //! | `spec` | reading spec files |
 //! | `run`, `report_table`, `requests_csv` | one simulation and how its outcome is shown |
 //! | `sweep`, `progress_bar` | a search, its files and its progress |
+//! | `validate` | simulations compared with measurements |
+//! | `calibrate`, `date` | constants fitted to measurements, and the day on which that is done |
 //! | `timing` | step times and KV capacities for a file of points |
 //! | `names` | what is bundled |
 //! | `output` | everything that is printed or written |
 //! | `error` | messages and exit codes |
 
 mod args;
+mod calibrate;
+mod date;
 mod error;
 mod names;
 mod output;
@@ -24,6 +28,7 @@ mod run;
 mod spec;
 mod sweep;
 mod timing;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -44,6 +49,8 @@ fn dispatch(command: Command) -> Result<(), CliError> {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::sweep(&args),
+        Command::Validate(args) => validate::validate(&args),
+        Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Timing(args) => timing::timing(&args),
         Command::Models => names::models(),
         Command::Systems => names::systems(),

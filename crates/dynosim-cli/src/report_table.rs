@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use dynosim::core::Distribution;
+use dynosim::core::{Breakdown, Distribution};
 use dynosim::spec::{RouterMode, RunSpec, Topology};
 use dynosim::{Outcome, Report, StepTimes, kv_transfer};
 
@@ -32,6 +32,28 @@ pub(crate) fn report_table(spec: &RunSpec, outcome: &Outcome, step_times: &StepT
         let figures = if there { figures(distribution) } else { no_figures() };
         let _ = writeln!(text, "{name:<16}{figures}");
     }
+    if let Some(breakdown) = &report.breakdown {
+        text.push_str(&breakdown_table(breakdown));
+    }
+    text
+}
+
+/// What time is spent on, the largest terms first.
+fn breakdown_table(breakdown: &Breakdown) -> String {
+    let mut text = "\nstep time of all workers\n".to_owned();
+    let total_ms = breakdown.total_ms();
+    let mut terms: Vec<_> = breakdown.terms().collect();
+    terms.sort_by(|a, b| b.1.total_cmp(&a.1));
+    for (name, ms) in terms {
+        let percent = if total_ms > 0.0 { 100.0 * ms / total_ms } else { 0.0 };
+        let _ = writeln!(text, "  {name:<22}{:>12.3} s{percent:>8.1} %", ms / 1000.0);
+    }
+    let ttft = breakdown.ttft;
+    let _ = writeln!(
+        text,
+        "mean TTFT: {:.2} ms to the router, {:.2} waiting, {:.2} computing, {:.2} back to the client",
+        ttft.ingress, ttft.wait, ttft.compute, ttft.egress
+    );
     text
 }
 

@@ -28,6 +28,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), CliError> {
     if let Some(folder) = perfdata {
         run = run.perfdata(folder);
     }
+    if args.breakdown {
+        run = run.keep_breakdown();
+    }
     let outcome = run.workload(workload.clone()).simulate()?;
 
     output::warn(&outcome.report.warnings);

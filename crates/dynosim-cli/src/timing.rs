@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use dynosim::spec::GpuSpec;
 
-use crate::args::{Quantity, TimingArgs};
+use crate::args::{ProviderArg, Quantity, TimingArgs};
 use crate::error::CliError;
 use crate::output;
 use crate::spec;
@@ -28,6 +28,9 @@ pub(crate) fn timing(args: &TimingArgs) -> Result<(), CliError> {
         .iter()
         .map(|point| Question::of(args.quantity, point))
         .collect::<Result<_, _>>()?;
+    if args.repair && (args.provider != ProviderArg::Table || args.quantity == Quantity::Capacity) {
+        output::note("warning: --repair has no effect, because no step is priced from tables");
+    }
     let mut predictor = Predictor::new(args);
     let mut reasons = BTreeSet::new();
     let mut predicted = Vec::new();
@@ -45,6 +48,9 @@ pub(crate) fn timing(args: &TimingArgs) -> Result<(), CliError> {
                 predicted.push(cells);
             }
         }
+    }
+    for note in predictor.notes(args.quantity) {
+        output::note(&format!("note: {note}"));
     }
     let table = points.with_columns(added, &predicted)?;
     match &args.out {

@@ -4,12 +4,13 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use dynosim_spec::{EngineConfig, PromptSegments, RequestId, SegmentId, SimTime, WorkerRole};
-use dynosim_timing::TimingModel;
+use dynosim_timing::{StepPart, TimingModel};
 
 use crate::decode_pages::DecodePages;
 use crate::error::SimError;
 use crate::metrics::Recorder;
 use crate::prefill_times::PrefillTimes;
+use crate::prices::StepTime;
 use crate::rules::EngineRules;
 
 /// Everything that the workers of one pool have in common.
@@ -69,6 +70,16 @@ pub(crate) struct PassContext<'a> {
     pub(crate) stepping: Stepping,
     /// Whether a token was emitted or more of some prompt computed than ever before.
     pub(crate) progressed: bool,
+}
+
+impl PassContext<'_> {
+    /// Notes that a step, or a part of one, was priced.
+    pub(crate) fn priced(&mut self, time: StepTime, part: StepPart<'_>) {
+        self.recorder.priced(time);
+        if let Some(breakdown) = &mut self.recorder.breakdown {
+            breakdown.add(time, &self.pool.timing.terms(part));
+        }
+    }
 }
 
 /// How decode steps are computed. Results are the same.

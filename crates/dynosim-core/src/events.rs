@@ -20,20 +20,32 @@ pub(crate) struct PassEnd {
     pub(crate) worker: WorkerId,
 }
 
-/// The arrival of a request's KV at the decode pool; `number` counts transfers as they begin.
+/// Where a request, or news of it, gets to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct TransferEnd {
-    time: SimTime,
-    number: u32,
-    request: RequestId,
+pub(crate) enum Place {
+    /// Its last token, to the client.
+    Client,
+    /// The request, to the first pool's router.
+    Router,
+    /// Its KV, to the decode pool.
+    DecodePool,
 }
 
-/// Everything planned. At one instant passes end before transfers.
+/// The arrival of something at a place; `number` counts what sets off, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Transit {
+    time: SimTime,
+    number: u64,
+    request: RequestId,
+    place: Place,
+}
+
+/// Everything planned. At one instant passes end before anything gets anywhere.
 #[derive(Debug)]
 pub(crate) struct Events {
     pass_ends: PassEnds,
-    transfer_ends: BinaryHeap<Reverse<TransferEnd>>,
-    transfers: u32,
+    transits: BinaryHeap<Reverse<Transit>>,
+    set_off: u64,
 }
 
 impl Events {
@@ -41,8 +53,8 @@ impl Events {
     pub(crate) fn new(pool_sizes: &[usize]) -> Self {
         Self {
             pass_ends: PassEnds::new(pool_sizes),
-            transfer_ends: BinaryHeap::new(),
-            transfers: 0,
+            transits: BinaryHeap::new(),
+            set_off: 0,
         }
     }
 
@@ -56,17 +68,23 @@ impl Events {
         self.pass_ends.set(pool, worker, None);
     }
 
-    pub(crate) fn plan_transfer_end(&mut self, time: SimTime, request: RequestId) {
-        let number = self.transfers;
-        self.transfers += 1;
-        self.transfer_ends.push(Reverse(TransferEnd { time, number, request }));
+    /// A request, or news of it, will get to a place.
+    pub(crate) fn plan_transit(&mut self, time: SimTime, request: RequestId, place: Place) {
+        let number = self.set_off;
+        self.set_off += 1;
+        self.transits.push(Reverse(Transit {
+            time,
+            number,
+            request,
+            place,
+        }));
     }
 
     /// Time of the next event.
     pub(crate) fn next_time(&self) -> Option<SimTime> {
         let pass_end = self.pass_ends.first_time();
-        let transfer_end = self.transfer_ends.peek().map(|end| end.0.time);
-        pass_end.into_iter().chain(transfer_end).min()
+        let transit = self.transits.peek().map(|transit| transit.0.time);
+        pass_end.into_iter().chain(transit).min()
     }
 
     /// Takes the next pass that ends at `now`.
@@ -77,10 +95,11 @@ impl Events {
         Some(end)
     }
 
-    /// Takes the next transfer that ends at `now`.
-    pub(crate) fn pop_transfer_end(&mut self, now: SimTime) -> Option<RequestId> {
-        let due = self.transfer_ends.peek()?.0.time == now;
-        due.then(|| self.transfer_ends.pop()).flatten().map(|end| end.0.request)
+    /// Takes the next request that gets somewhere at `now`.
+    pub(crate) fn pop_transit(&mut self, now: SimTime) -> Option<(RequestId, Place)> {
+        let due = self.transits.peek()?.0.time == now;
+        let Reverse(transit) = due.then(|| self.transits.pop()).flatten()?;
+        Some((transit.request, transit.place))
     }
 }
 

@@ -63,6 +63,7 @@
 //! ```
 
 mod arrivals;
+mod client;
 mod decode_pages;
 mod decode_run;
 mod engine;
@@ -86,6 +87,6 @@ mod worker_set;
 pub use engine::Stepping;
 pub use error::SimError;
 pub use give_up::{LatencyBound, Statistic};
-pub use metrics::{Distribution, Latency, Rejection, Report, RequestRecord};
+pub use metrics::{Breakdown, Distribution, Latency, Rejection, Report, RequestRecord, TtftParts};
 pub use scenario::{RouterFactory, Scenario, WorkerShape};
 pub use simulation::{Outcome, PoolPlan, Simulation};

@@ -1,7 +1,7 @@
 //! Step times as the clock sees them: prices of the timing model, rounded and sped up.
 
 use dynosim_spec::SimDuration;
-use dynosim_timing::{Price, StepShape};
+use dynosim_timing::{Price, PromptChunk, StepShape};
 
 use crate::engine::PoolSetup;
 use crate::error::SimError;
@@ -18,6 +18,11 @@ impl PoolSetup {
     /// Time of the prompt part of a step.
     pub(crate) fn prefill_time(&self, step: &StepShape) -> Result<StepTime, SimError> {
         step_time(self.timing.prefill(step), self.config.speedup_ratio, || *step)
+    }
+
+    /// Time of a step that computes these prompts and generates in one pass.
+    pub(crate) fn fused_time(&self, step: &StepShape, prompts: &[PromptChunk]) -> Result<StepTime, SimError> {
+        step_time(self.timing.fused(step, prompts), self.config.speedup_ratio, || *step)
     }
 
     /// Time of the generating part of a step.

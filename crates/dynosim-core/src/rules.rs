@@ -3,7 +3,7 @@
 //! The scheduler reads these and never asks for the name of a rule set: a further set is a further
 //! value here.
 
-use dynosim_spec::Rules;
+use dynosim_spec::{EnginePhysics, Rules, StepTerm};
 
 /// When a request whose prompt is finished gets its first token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +68,25 @@ pub(crate) enum FollowUpStamp {
     AtPassEnd,
 }
 
+/// How the prompts and the generated tokens of one step share the GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StepPasses {
+    /// In two passes, prompts first.
+    PromptsThenDecodes,
+    /// In one, at whose end every token comes out.
+    Fused,
+}
+
+/// What a step's scheduling knows of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScheduledWhen {
+    /// All that has happened when the step starts.
+    StepStarts,
+    /// All that had happened when the step before it started: scheduling runs one step ahead. Who arrived during
+    /// that step waits for another one, and what its finished requests held is not free yet.
+    StepBeforeStarts,
+}
+
 /// Engine behaviour at every point where rule sets differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EngineRules {
@@ -78,6 +97,8 @@ pub(crate) struct EngineRules {
     pub(crate) full_hit: FullHit,
     pub(crate) scan_after_preemption: ScanAfterPreemption,
     pub(crate) follow_up_stamp: FollowUpStamp,
+    pub(crate) step_passes: StepPasses,
+    pub(crate) scheduled_when: ScheduledWhen,
     /// Whether a closed loop counts requests whose KV is in transfer as in flight.
     pub(crate) transfers_in_flight: bool,
 }
@@ -86,6 +107,11 @@ impl EngineRules {
     /// The behaviour that a rule set stands for.
     pub(crate) const fn of(rules: Rules) -> Self {
         match rules {
+            Rules::VllmV1Async => Self {
+                step_passes: StepPasses::Fused,
+                scheduled_when: ScheduledWhen::StepBeforeStarts,
+                ..Self::of(Rules::VllmV1)
+            },
             Rules::VllmV1 => Self {
                 first_token: FirstToken::AfterPrefill,
                 block_taken: BlockTaken::WhenScheduled,
@@ -94,6 +120,8 @@ impl EngineRules {
                 full_hit: FullHit::RecomputesLastBlock,
                 scan_after_preemption: ScanAfterPreemption::Continues,
                 follow_up_stamp: FollowUpStamp::WhenReady,
+                step_passes: StepPasses::PromptsThenDecodes,
+                scheduled_when: ScheduledWhen::StepStarts,
                 transfers_in_flight: true,
             },
             Rules::Dynosim12 => Self {
@@ -104,9 +132,24 @@ impl EngineRules {
                 full_hit: FullHit::Free,
                 scan_after_preemption: ScanAfterPreemption::SkipsShifted,
                 follow_up_stamp: FollowUpStamp::AtPassEnd,
+                step_passes: StepPasses::PromptsThenDecodes,
+                scheduled_when: ScheduledWhen::StepStarts,
                 transfers_in_flight: false,
             },
         }
+    }
+
+    /// The same behaviour without the parts that `physics` leaves out.
+    #[must_use]
+    pub(crate) fn with(self, physics: &EnginePhysics) -> Self {
+        let mut rules = self;
+        if !physics.has(StepTerm::FusedPass) {
+            rules.step_passes = StepPasses::PromptsThenDecodes;
+        }
+        if !physics.has(StepTerm::Pipeline) {
+            rules.scheduled_when = ScheduledWhen::StepStarts;
+        }
+        rules
     }
 
     /// Tokens whose blocks a request holds at most, of `input_tokens` given and `output_tokens` generated.

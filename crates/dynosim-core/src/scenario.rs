@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use dynosim_router::{Pool, Router};
 use dynosim_spec::{
-    Deployment, EngineSpec, GpuSpec, ModelSpec, ParallelShape, PromptSegments, Request, RouterMode, RouterSettings,
-    WeightFormat, WorkerRole, Workload,
+    Backend, Calibration, Deployment, EnginePhysics, EngineSpec, GpuSpec, ModelSpec, ParallelShape, PromptSegments,
+    Request, RouterMode, RouterSettings, Rules, WeightFormat, WorkerRole, Workload,
 };
 use dynosim_timing::{TimingError, TimingModel, TimingProvider};
 
@@ -22,18 +22,36 @@ pub struct Scenario {
     model: Option<Arc<ModelSpec>>,
     gpu: Arc<GpuSpec>,
     workload: Arc<Workload>,
+    physics: Option<Arc<EnginePhysics>>,
 }
 
 impl Scenario {
     /// Puts the parts together. `model` is `None` if nothing is known about it, which only some
     /// timing providers tolerate, and only if `num_gpu_blocks` is pinned.
     pub fn new(engine: EngineSpec, model: Option<ModelSpec>, gpu: GpuSpec, workload: Workload) -> Self {
+        let physics = default_physics(&engine, model.as_ref()).map(Arc::new);
         Self {
             engine,
             model: model.map(Arc::new),
             gpu: Arc::new(gpu),
             workload: Arc::new(workload),
+            physics,
         }
+    }
+
+    /// The same with other constants or without some parts of a step, if the engine rules have such; they
+    /// begin with the bundled calibration.
+    #[must_use]
+    pub fn with_physics(mut self, physics: EnginePhysics) -> Self {
+        if self.physics.is_some() {
+            self.physics = Some(Arc::new(physics));
+        }
+        self
+    }
+
+    /// What the engine adds to its kernels, if the engine rules have such.
+    pub fn physics(&self) -> Option<&EnginePhysics> {
+        self.physics.as_deref()
     }
 
     /// The load.
@@ -87,6 +105,7 @@ impl Scenario {
             gpu: Arc::clone(&self.gpu),
             shape,
             engine: self.engine.config(role),
+            physics: self.physics.clone(),
         };
         let timing = provider.bind(&deployment)?;
         let estimate = estimated_blocks(&deployment, provider);
@@ -152,7 +171,7 @@ impl Scenario {
 
     /// What a user ought to know about running on these workers.
     pub fn warnings(&self, shapes: &[&WorkerShape], router: RouterMode) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = timing_warnings(shapes);
         warnings.extend(self.capacity_warning(shapes));
         warnings.extend(self.context_warning());
         if self
@@ -215,6 +234,26 @@ impl Scenario {
     }
 }
 
+/// The bundled constants of an engine whose rules have passes of their own; `None` for other rules.
+fn default_physics(engine: &EngineSpec, model: Option<&ModelSpec>) -> Option<EnginePhysics> {
+    if engine.backend != Backend::Vllm || engine.rules != Rules::VllmV1Async {
+        return None;
+    }
+    let weights = model.map_or(WeightFormat::Bfloat16, |model| model.weights);
+    Some(EnginePhysics::new(Calibration::bundled(engine.backend, weights)))
+}
+
+/// What timing models say about their data, each sentence once.
+fn timing_warnings(shapes: &[&WorkerShape]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for warning in shapes.iter().flat_map(|shape| shape.timing.warnings()) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    warnings
+}
+
 /// Workers of one role and parallel shape, ready to run.
 #[derive(Debug, Clone)]
 pub struct WorkerShape {
@@ -238,7 +277,7 @@ fn estimated_blocks(deployment: &Deployment, provider: &dyn TimingProvider) -> R
 
 #[cfg(test)]
 mod tests {
-    use dynosim_spec::{Admission, Backend, BlockSize, MoeSpec, SimDuration, WorkloadBuilder};
+    use dynosim_spec::{Admission, BlockSize, MoeSpec, SimDuration, WorkloadBuilder};
     use dynosim_timing::PolynomialTiming;
 
     use super::*;

@@ -10,9 +10,10 @@ use dynosim_spec::{
 use dynosim_timing::TimingModel;
 
 use crate::arrivals::Arrivals;
+use crate::client::{ClientPath, Tokenisers};
 use crate::engine::{Incoming, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
-use crate::events::{Events, PassEnd, PoolIndex};
+use crate::events::{Events, PassEnd, Place, PoolIndex};
 use crate::give_up::{LatencyBound, Watch};
 use crate::metrics::{Recorder, Rejection, Report, RequestRecord};
 use crate::pool::{Moment, Pool};
@@ -57,6 +58,8 @@ pub struct Outcome {
 pub struct Simulation<'w> {
     workload: &'w Workload,
     rules: EngineRules,
+    client: ClientPath,
+    tokenisers: Tokenisers,
     /// The aggregated pool, or the prefill and the decode pool.
     pools: Vec<Pool>,
     now: SimTime,
@@ -91,7 +94,12 @@ impl<'w> Simulation<'w> {
             );
             return Err(SimError::Setup(message));
         }
-        let rules = EngineRules::of(rules);
+        let physics = pools.iter().find_map(|plan| plan.deployment.physics.clone());
+        let rules = match &physics {
+            Some(physics) => EngineRules::of(rules).with(physics),
+            None => EngineRules::of(rules),
+        };
+        let client = physics.as_deref().map_or_else(ClientPath::default, ClientPath::of);
         let pools: Vec<Pool> = pools.into_iter().map(|plan| pool(plan, rules)).collect();
         let setups: Vec<&PoolSetup> = pools.iter().map(|pool| &pool.setup).collect();
         let rejections = rejections(workload, &setups);
@@ -107,11 +115,13 @@ impl<'w> Simulation<'w> {
         Ok(Self {
             workload,
             rules,
+            client,
+            tokenisers: Tokenisers::new(pools[0].len()),
             now: SimTime::ZERO,
             turn: (0, 0),
             events: Events::new(&pools.iter().map(Pool::len).collect::<Vec<_>>()),
             arrivals: Arrivals::new(workload, |id| accepted[id.index()]),
-            recorder: Recorder::new(accepted.len(), false),
+            recorder: Recorder::new(accepted.len(), client, false),
             unfinished: accepted.len() - rejections.len(),
             rejections,
             accepted,
@@ -124,8 +134,16 @@ impl<'w> Simulation<'w> {
     /// Keeps the time of every token, for [`Outcome::token_times`]; costs memory.
     #[must_use]
     pub fn keep_token_times(mut self) -> Self {
-        self.recorder = Recorder::new(self.accepted.len(), true);
+        self.recorder = Recorder::new(self.accepted.len(), self.client, true);
         self
+    }
+
+    /// Notes what step time and the time to first tokens are spent on, for [`Report::breakdown`]; then steps are
+    /// computed one by one, which is slow.
+    #[must_use]
+    pub fn keep_breakdown(mut self) -> Self {
+        self.recorder.keep_breakdown();
+        self.stepping(Stepping::Single)
     }
 
     /// Gives the run up as soon as one of these bounds is missed for certain, whatever the unfinished requests come to.
@@ -200,8 +218,8 @@ impl<'w> Simulation<'w> {
                 self.on_pass_end(end)?;
                 changed = true;
             }
-            while let Some(request) = self.events.pop_transfer_end(self.now) {
-                self.on_transfer_end(request)?;
+            while let Some((request, place)) = self.events.pop_transit(self.now) {
+                self.on_transit_end(request, place)?;
                 changed = true;
             }
             changed |= self.let_arrivals_in()?;
@@ -228,7 +246,7 @@ impl<'w> Simulation<'w> {
                 break;
             };
             self.recorder.arrived(request, arrival);
-            self.send(0, request)?;
+            self.set_off_to_router(request, arrival)?;
             changed = true;
         }
         Ok(changed)
@@ -291,11 +309,35 @@ impl<'w> Simulation<'w> {
         }
     }
 
+    /// A request is sent at `sent`, which is not later than now.
+    fn set_off_to_router(&mut self, request: RequestId, sent: SimTime) -> Result<(), SimError> {
+        let tokenising = self.client.tokenising(self.workload.request(request).input_tokens);
+        if self.client.ingress() + tokenising == SimDuration::ZERO {
+            return self.send(0, request);
+        }
+        let tokenised = self.tokenisers.take(sent, tokenising);
+        let arrival = (tokenised + self.client.ingress()).max(self.now);
+        self.recorder.on_the_way(request, arrival.since(sent));
+        self.events.plan_transit(arrival, request, Place::Router);
+        Ok(())
+    }
+
     fn on_completion(&mut self, request: RequestId) -> Result<(), SimError> {
         self.unfinished -= 1;
         if !self.watch.is_idle() {
             self.give_up_if_hopeless(request)?;
         }
+        let turnaround = self.client.turnaround();
+        if turnaround == SimDuration::ZERO {
+            self.on_known_to_client(request);
+        } else {
+            self.events.plan_transit(self.now + turnaround, request, Place::Client);
+        }
+        Ok(())
+    }
+
+    /// The client has all tokens of a request and goes on to the next one.
+    fn on_known_to_client(&mut self, request: RequestId) {
         self.arrivals.left_flight();
         if let Some(next) = self
             .workload
@@ -305,7 +347,6 @@ impl<'w> Simulation<'w> {
             let think_time = self.workload.request(next).delay;
             self.arrivals.follow_up(next, self.now + think_time);
         }
-        Ok(())
     }
 
     fn give_up_if_hopeless(&mut self, finished: RequestId) -> Result<(), SimError> {
@@ -330,15 +371,24 @@ impl<'w> Simulation<'w> {
         if !self.rules.transfers_in_flight {
             self.arrivals.left_flight();
         }
-        self.events.plan_transfer_end(self.now + delay, request);
+        self.events.plan_transit(self.now + delay, request, Place::DecodePool);
         Ok(())
     }
 
-    fn on_transfer_end(&mut self, request: RequestId) -> Result<(), SimError> {
-        if !self.rules.transfers_in_flight {
-            self.arrivals.rejoined_flight();
+    fn on_transit_end(&mut self, request: RequestId, place: Place) -> Result<(), SimError> {
+        match place {
+            Place::Client => {
+                self.on_known_to_client(request);
+                Ok(())
+            }
+            Place::Router => self.send(0, request),
+            Place::DecodePool => {
+                if !self.rules.transfers_in_flight {
+                    self.arrivals.rejoined_flight();
+                }
+                self.send(1, request)
+            }
         }
-        self.send(1, request)
     }
 
     fn tell_router(&mut self, pool: PoolIndex, report: WorkerReport) -> Result<(), SimError> {

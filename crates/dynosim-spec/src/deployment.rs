@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::calibration::EnginePhysics;
 use crate::engine::EngineConfig;
 use crate::gpu::GpuSpec;
 use crate::model::ModelSpec;
@@ -20,4 +21,7 @@ pub struct Deployment {
     pub shape: ParallelShape,
     /// Settings of one worker.
     pub engine: EngineConfig,
+    /// What the engine adds to its kernels; `None` where steps are to be the bare sums of their kernels, as in the
+    /// reference.
+    pub physics: Option<Arc<EnginePhysics>>,
 }

@@ -19,8 +19,12 @@ pub enum Backend {
 /// Named set of engine rules; see `EngineRules` in `dynosim-core` for what they change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Rules {
-    /// What the real vLLM V1 engine does.
+    /// What the real vLLM V1 engine does with asynchronous scheduling: one fused pass per step, scheduled one
+    /// step ahead.
     #[default]
+    #[serde(rename = "vllm-v1-async")]
+    VllmV1Async,
+    /// What the real vLLM V1 engine does, step after step, with prompts and generated tokens priced apart.
     #[serde(rename = "vllm-v1")]
     VllmV1,
     /// Parity with the DynoSim released in ai-dynamo 1.2.1.

@@ -9,12 +9,13 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | `spec` | [`RunSpec`], one simulation, and [`ReplayOptimizeSpec`], a sweep: the two JSON documents and their parts |
+//! | `spec` | the JSON documents and their parts: [`RunSpec`], one simulation, [`ReplayOptimizeSpec`], a sweep, and [`MeasuredSetup`], what measured points have in common |
 //! | `engine_args`, `engine` | [`EngineArgs`] as given, [`EngineConfig`] with every default filled in |
 //! | `router` | [`RouterSettings`] |
 //! | `model`, `gpu` | [`ModelSpec`] and [`GpuSpec`], found by name |
 //! | `parallel_shape` | [`ParallelShape`]: the GPUs of a worker and how a model is spread over them |
 //! | `deployment` | [`Deployment`]: model, GPU and engine settings of one pool |
+//! | `calibration` | [`Calibration`], what an engine adds to the latencies of its kernels |
 //! | `workload_spec` | [`WorkloadSpec`], a workload as declared |
 //! | `load`, `synthetic`, `random`, `trace` | from there to requests: drawn, or read from a trace |
 //! | `workload`, `prompt_interner`, `prompt_segments` | [`Workload`], every request of it, and what their prompts share |
@@ -44,6 +45,7 @@
 //! # Ok::<(), dynosim_spec::SpecError>(())
 //! ```
 
+mod calibration;
 mod deployment;
 mod engine;
 mod engine_args;
@@ -68,6 +70,7 @@ mod workload_checks;
 mod workload_error;
 mod workload_spec;
 
+pub use calibration::{Calibration, CalibrationConstants, Constant, EnginePhysics};
 pub use deployment::Deployment;
 pub use engine::{Backend, EngineConfig, PreemptionMode, QueuePolicy, Rules, SchedulePolicy, SglangConfig, WorkerRole};
 pub use engine_args::{EngineArgs, Limit, SglangArgs};
@@ -79,8 +82,9 @@ pub use parallel_shape::ParallelShape;
 pub use prompt_segments::PromptSegments;
 pub use router::{RouterMode, RouterSettings};
 pub use spec::{
-    EngineSpec, HardwareSpec, KvRouterConfig, Objective, PoolTopology, ReplayOptimizeSpec, RunRouterSpec, RunSpec,
-    SearchSpec, SlaBound, SlaSpec, SweepRouterMode, SweepRouterSpec, TimingKind, TimingSpec, Topology,
+    EngineSpec, HardwareSpec, KvRouterConfig, LoadPoint, MeasuredSetup, MeasuredTopology, MeasuredWorkload, Objective,
+    PoolTopology, ReplayOptimizeSpec, RunRouterSpec, RunSpec, SearchSpec, SlaBound, SlaSpec, StepTerm, SweepRouterMode,
+    SweepRouterSpec, TimingKind, TimingSpec, Topology,
 };
 pub use trace::{TraceRowError, read_trace};
 pub use units::{BlockSize, SimDuration, SimTime};

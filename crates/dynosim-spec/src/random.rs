@@ -1,5 +1,7 @@
 //! Random streams of synthetic workloads, pinned so that equal specs give equal workloads everywhere.
 
+use std::ops::RangeInclusive;
+
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 
@@ -50,6 +52,26 @@ impl PoissonGaps {
         // 1 - u lies in (0, 1], where the logarithm is finite.
         let remaining = 1.0 - self.rng.random::<f64>();
         -self.mean_ms * remaining.ln()
+    }
+}
+
+/// Draws lengths of prompts and outputs.
+#[derive(Debug)]
+pub(crate) struct LengthDraws {
+    rng: ChaCha12Rng,
+}
+
+impl LengthDraws {
+    /// The stream of a seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            rng: ChaCha12Rng::seed_from_u64(seed),
+        }
+    }
+
+    /// The next length within a range that is not empty, all equally likely.
+    pub(crate) fn draw(&mut self, tokens: &RangeInclusive<u32>) -> u32 {
+        self.rng.random_range(tokens.clone())
     }
 }
 

@@ -1,8 +1,9 @@
-//! The two JSON documents of the product: one simulation, and a sweep over many.
+//! The JSON documents of the product: one simulation, a sweep over many, and what measured points have in common.
 
 mod engine;
 mod idle;
 mod kv_router_config;
+mod measured_setup;
 mod parts;
 mod router;
 mod run;
@@ -12,7 +13,8 @@ mod topology;
 
 pub use engine::EngineSpec;
 pub use kv_router_config::KvRouterConfig;
-pub use parts::{HardwareSpec, TimingKind, TimingSpec};
+pub use measured_setup::{LoadPoint, MeasuredSetup, MeasuredTopology, MeasuredWorkload};
+pub use parts::{HardwareSpec, StepTerm, TimingKind, TimingSpec};
 pub use router::{RunRouterSpec, SweepRouterMode, SweepRouterSpec};
 pub use run::RunSpec;
 pub use sla::{SlaBound, SlaSpec};

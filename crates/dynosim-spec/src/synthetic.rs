@@ -1,6 +1,9 @@
-//! Workloads drawn from numbers: requests of equal size with optional prefix groups and turns.
+//! Workloads drawn from numbers: requests with optional prefix groups and turns.
 
-use crate::random::{GroupDraws, PoissonGaps};
+use std::ops::RangeInclusive;
+use std::vec;
+
+use crate::random::{GroupDraws, LengthDraws, PoissonGaps};
 use crate::units::{BlockSize, SimDuration};
 use crate::workload::{Admission, Request, Workload, WorkloadBuilder};
 use crate::workload_checks as checks;
@@ -22,17 +25,19 @@ pub(crate) fn generate(spec: &SyntheticWorkload, block_size: BlockSize) -> Resul
         .ok_or_else(|| beyond_clock("interTurnDelayMs", spec.inter_turn_delay_ms))?;
     let mut arrivals = Arrivals::new(spec);
     let mut prompts = Prompts::new(spec, block_size);
+    let mut lengths = Lengths::new(spec);
     let mut builder = WorkloadBuilder::new(prompts.content_block);
     for session in 0..spec.request_count {
         let arrival_ms = arrivals.next_ms() / speedup;
         let arrival = SimDuration::from_ms(arrival_ms).ok_or_else(|| arrival_beyond_clock(spec.load))?;
         let shared_prefix = prompts.draw();
         for turn in 0..spec.turns_per_session {
+            let (input_tokens, output_tokens) = lengths.next();
             let request = Request {
                 session,
                 turn,
-                input_tokens: spec.isl,
-                output_tokens: spec.osl,
+                input_tokens,
+                output_tokens,
                 delay: if turn == 0 { arrival } else { think_time },
             };
             builder.push(request, shared_prefix);
@@ -59,6 +64,7 @@ fn check(spec: &SyntheticWorkload) -> Result<(), WorkloadError> {
     checks::count("osl", spec.osl)?;
     checks::count("requestCount", spec.request_count)?;
     checks::count("turnsPerSession", spec.turns_per_session)?;
+    checks::share_above_zero("lengthRangeRatio", spec.length_range_ratio)?;
     checks::share("sharedPrefixRatio", spec.shared_prefix_ratio)?;
     checks::milliseconds("interTurnDelayMs", spec.inter_turn_delay_ms)?;
     match spec.load {
@@ -100,6 +106,53 @@ fn is_plain(spec: &SyntheticWorkload) -> bool {
         && spec.num_prefix_groups == 0
         && spec.shared_prefix_ratio <= 0.0
         && spec.inter_turn_delay_ms <= 0.0
+}
+
+/// Lengths of prompt and output, request by request.
+enum Lengths {
+    /// All are equal.
+    Equal { input_tokens: u32, output_tokens: u32 },
+    /// Prompt lengths are drawn ahead, so that those of all requests come before all output lengths.
+    Drawn {
+        inputs: vec::IntoIter<u32>,
+        outputs: RangeInclusive<u32>,
+        draws: Box<LengthDraws>,
+    },
+}
+
+impl Lengths {
+    fn new(spec: &SyntheticWorkload) -> Self {
+        if !spec.lengths_differ() {
+            return Self::Equal {
+                input_tokens: spec.isl,
+                output_tokens: spec.osl,
+            };
+        }
+        let mut draws = Box::new(LengthDraws::new(spec.length_seed));
+        let range = |most_tokens| spec.least_tokens(most_tokens)..=most_tokens;
+        let inputs = range(spec.isl);
+        let requests = u64::from(spec.request_count) * u64::from(spec.turns_per_session);
+        let inputs: Vec<u32> = (0..requests).map(|_| draws.draw(&inputs)).collect();
+        Self::Drawn {
+            inputs: inputs.into_iter(),
+            outputs: range(spec.osl),
+            draws,
+        }
+    }
+
+    /// Prompt and output tokens of the next request.
+    fn next(&mut self) -> (u32, u32) {
+        match self {
+            Self::Equal {
+                input_tokens,
+                output_tokens,
+            } => (*input_tokens, *output_tokens),
+            Self::Drawn { inputs, outputs, draws } => {
+                let input_tokens = inputs.next().expect("one was drawn for each request");
+                (input_tokens, draws.draw(outputs))
+            }
+        }
+    }
 }
 
 /// Arrival times of the sessions in milliseconds, before any speed-up.

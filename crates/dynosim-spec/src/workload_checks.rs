@@ -32,6 +32,14 @@ pub(crate) fn share(field: &'static str, value: f64) -> Result<f64, WorkloadErro
     }
 }
 
+/// A share above 0.
+pub(crate) fn share_above_zero(field: &'static str, value: f64) -> Result<f64, WorkloadError> {
+    if value > 0.0 && value <= 1.0 {
+        return Ok(value);
+    }
+    Err(impossible(field, value, "above 0 and at most 1"))
+}
+
 /// A finite number above 0.
 pub(crate) fn positive(field: &'static str, value: f64) -> Result<f64, WorkloadError> {
     if value > 0.0 && value.is_finite() {

@@ -19,19 +19,29 @@ pub enum WorkloadSpec {
 }
 
 /// A synthetic workload.
+///
+/// With a [`length_range_ratio`](Self::length_range_ratio) below 1, lengths differ from request to request: every one
+/// is a whole number from [`least_tokens`](Self::least_tokens) of the greatest length to that length, all equally
+/// likely. One stream of random numbers, seeded with [`length_seed`](Self::length_seed), draws the prompt lengths of all
+/// requests, then all output lengths, both in order of session and turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SyntheticWorkload {
-    /// Prompt tokens of every request.
+    /// Prompt tokens of every request; the most, if lengths differ.
     pub isl: u32,
-    /// Output tokens of every request.
+    /// Output tokens of every request; the most, if lengths differ.
     pub osl: u32,
     /// Sessions; with one turn each, requests.
     pub request_count: u32,
     /// When requests arrive.
     #[serde(flatten)]
     pub load: SyntheticLoad,
-    /// Share of each prompt's blocks that is common to its prefix group, 0 to 1.
+    /// Shortest length as a share of the longest, for prompts and outputs, above 0 and at most 1; 1: all are equal.
+    pub length_range_ratio: f64,
+    /// Seed of the lengths; without effect if all are equal.
+    pub length_seed: u64,
+    /// Share of each prompt's blocks that is common to its prefix group, 0 to 1. If prompt lengths differ, it is that
+    /// of a prompt of the greatest length, and shorter prompts begin with as much of it as they hold.
     pub shared_prefix_ratio: f64,
     /// Distinct shared prefixes.
     pub num_prefix_groups: u32,
@@ -53,6 +63,8 @@ impl SyntheticWorkload {
             osl,
             request_count,
             load,
+            length_range_ratio: 1.0,
+            length_seed: 0,
             shared_prefix_ratio: 0.0,
             num_prefix_groups: 0,
             turns_per_session: 1,
@@ -60,6 +72,24 @@ impl SyntheticWorkload {
             arrival_seed: DEFAULT_ARRIVAL_SEED,
             arrival_speedup_ratio: 1.0,
         }
+    }
+
+    /// The shortest of lengths that go up to `most_tokens`: the ratio times that, rounded down, but at least 1.
+    ///
+    /// The product is rounded to the nearest `f64` first.
+    pub fn least_tokens(&self, most_tokens: u32) -> u32 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the cast saturates, and a share of a u32 does not exceed it"
+        )]
+        let least = (f64::from(most_tokens) * self.length_range_ratio).floor() as u32;
+        least.clamp(1, most_tokens.max(1))
+    }
+
+    /// Whether lengths differ between requests.
+    pub fn lengths_differ(&self) -> bool {
+        self.length_range_ratio < 1.0
     }
 }
 

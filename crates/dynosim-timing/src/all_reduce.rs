@@ -5,6 +5,7 @@ use dynosim_spec::GpuSpec;
 use crate::curve::{Above, Curve};
 use crate::operators::Dispatch;
 use crate::reading::Reading;
+use crate::repair::Standing;
 use crate::table_file::{AllReduceSlice, NcclSlice};
 
 /// One collective operation of one group of GPUs.
@@ -22,20 +23,21 @@ impl Collective {
     }
 
     /// Prices all-reduces of `tp` GPUs from the measurements of [`Collective::measured_group`]; `None` without any.
-    pub(crate) fn all_reduce(slice: &AllReduceSlice, tp: u32, gpu: &GpuSpec) -> Option<Self> {
-        Self::through(&slice.elements, &slice.ms, tp, gpu)
+    pub(crate) fn all_reduce(slice: &AllReduceSlice, tp: u32, gpu: &GpuSpec, standing: Standing) -> Option<Self> {
+        Self::through((&slice.elements, &slice.ms), tp, gpu, standing)
     }
 
     /// The same for an operation of NCCL.
-    pub(crate) fn nccl(slice: &NcclSlice, gpus: u32, gpu: &GpuSpec) -> Option<Self> {
-        Self::through(&slice.elements, &slice.ms, gpus, gpu)
+    pub(crate) fn nccl(slice: &NcclSlice, gpus: u32, gpu: &GpuSpec, standing: Standing) -> Option<Self> {
+        Self::through((&slice.elements, &slice.ms), gpus, gpu, standing)
     }
 
-    fn through(elements: &[u64], ms: &[Option<f64>], gpus: u32, gpu: &GpuSpec) -> Option<Self> {
+    fn through((elements, ms): (&[u64], &[Option<f64>]), gpus: u32, gpu: &GpuSpec, standing: Standing) -> Option<Self> {
         let points = elements.iter().zip(ms);
         let points = points.filter_map(|(&elements, ms)| Some((elements, Reading::measured((*ms)?))));
+        let curve = Curve::new(points, Above::Line)?;
         Some(Self {
-            curve: Curve::new(points, Above::Line)?,
+            curve: curve.standing(standing),
             factor: Self::between_nodes(gpus, gpu),
         })
     }

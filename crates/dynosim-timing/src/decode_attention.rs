@@ -11,6 +11,7 @@ use crate::head_planes::{HeadPlanes, MAX_TOKENS, Reach, head_counts_around};
 use crate::operators::AttentionOverContext;
 use crate::plane::Plane;
 use crate::reading::Reading;
+use crate::repair::Standing;
 use crate::table_file::DecodeAttentionSlice;
 use crate::work::{Heads, Rates};
 
@@ -35,12 +36,13 @@ pub(crate) struct DecodeAttention {
     lengths: Reach,
     /// KV lengths between which latency is a straight line at any batch size.
     knots: Arc<Axis>,
+    standing: Standing,
 }
 
 impl DecodeAttention {
     /// `None` if there are more or fewer query heads than anywhere in the table. No latency is below the
     /// GPU's roofline.
-    pub(crate) fn of(slice: &DecodeAttentionSlice, heads: u64, gpu: &GpuSpec) -> Option<Self> {
+    pub(crate) fn of(slice: &DecodeAttentionSlice, heads: u64, gpu: &GpuSpec, standing: Standing) -> Option<Self> {
         let targets = Targets {
             keys: [&head_counts_around(heads, &slice.n), &BATCHES, &lengths()],
             second_axis: Growth::Linear,
@@ -63,6 +65,7 @@ impl DecodeAttention {
             lengths: planes.columns(),
             knots: Arc::new(Axis::new(planes.column_keys())),
             planes,
+            standing,
         })
     }
 
@@ -81,7 +84,8 @@ impl DecodeAttention {
         let within = self.batches.bring_in(batch);
         let knot = |&length: &u64| {
             let reading = self.planes.read(|plane| plane.bilinear(within.value, length));
-            reading.scaled(within.stretch).or_extrapolated(within.moved)
+            let doubtful = within.moved || self.standing == Standing::Extrapolated;
+            reading.scaled(within.stretch).or_extrapolated(doubtful)
         };
         let readings: Vec<Reading> = if batch == 0 {
             vec![Reading::ZERO; self.knots.keys().len()]
@@ -352,7 +356,7 @@ mod tests {
             heads in 1_u64..130,
             points in prop::collection::vec((count(), count()), 50),
         ) {
-            let Some(attention) = DecodeAttention::of(&slice, heads, &h200()) else { return Ok(()) };
+            let Some(attention) = DecodeAttention::of(&slice, heads, &h200(), Standing::Measured) else { return Ok(()) };
             let on_keys = slice.b.iter().flat_map(|&batch| slice.s.iter().map(move |&length| (batch, length)));
             for (batch, kv_tokens) in points.into_iter().chain(on_keys) {
                 check(&attention, batch, kv_tokens)?;
@@ -374,7 +378,7 @@ mod tests {
             let set = Perfdata::Bundled.find("h200_sxm", backend, version).expect("is there");
             for slice in set.load::<DecodeAttentionSlice>().expect("is valid").slices {
                 for heads in [16, 30, 50] {
-                    let attention = DecodeAttention::of(&slice, heads, &h200());
+                    let attention = DecodeAttention::of(&slice, heads, &h200(), Standing::Measured);
                     let attention = attention.expect("between the smallest and the largest");
                     proptest!(config.clone(), |(batch in count(), kv_tokens in count())| {
                         check(&attention, batch, kv_tokens)?;
@@ -397,7 +401,7 @@ mod tests {
             s: vec![64, 128],
             ms: vec![Some(1.0), None, None, Some(2.0)],
         };
-        let attention = DecodeAttention::of(&slice, 17, &h200()).expect("between the two");
+        let attention = DecodeAttention::of(&slice, 17, &h200(), Standing::Measured).expect("between the two");
         for kv_tokens in [1, 64, 100, 128, 1000] {
             check(&attention, 1, kv_tokens).expect("rows price as the walk");
         }

@@ -1,7 +1,8 @@
 //! Prices of the passes of a model, given the latencies of its kernels.
 
 use crate::decode_inputs::DecodeInputs;
-use crate::decode_rows::{DecodeRow, DecodeRows};
+use crate::decode_rows::{DecodeRow, DecodeRows, Padding};
+use crate::graph_sizes::GraphSizes;
 use crate::model::{Price, StepShape, TimingModel};
 use crate::operators::{DenseShape, Kernels, Operators, PromptBatch, total};
 use crate::polynomial::DECODE_FLOOR_MS;
@@ -22,7 +23,16 @@ impl<K: Kernels> DenseModel<K> {
         Self {
             shape,
             kernels,
-            decode_rows: DecodeRows::new(),
+            decode_rows: DecodeRows::new(Padding::NONE),
+        }
+    }
+
+    /// The same with generating steps padded to these sizes and longer by a constant.
+    pub(crate) fn padded(shape: DenseShape, kernels: K, sizes: GraphSizes, step_ms: f64) -> Self {
+        Self {
+            shape,
+            kernels,
+            decode_rows: DecodeRows::new(Padding { sizes, step_ms }),
         }
     }
 
@@ -55,7 +65,8 @@ impl<K: Kernels> DenseModel<K> {
         })
     }
 
-    fn ask_row<T>(&self, batch: u64, question: impl FnOnce(&DecodeRow<K::DecodeAttention>) -> T) -> T {
+    /// What `question` finds in what is prepared for one batch size.
+    pub(crate) fn ask_row<T>(&self, batch: u64, question: impl FnOnce(&DecodeRow<K::DecodeAttention>) -> T) -> T {
         self.decode_rows.ask((&self.shape, &self.kernels), batch, question)
     }
 }

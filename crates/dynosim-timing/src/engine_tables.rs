@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dynosim_spec::GpuSpec;
-
-use crate::all_reduce::{Collective, Exchange};
+use crate::all_reduce::Collective;
 use crate::curve::Curve;
 use crate::decode_attention::DecodeAttention;
 use crate::error::TimingError;
@@ -15,6 +13,8 @@ use crate::operators::{DenseShape, Gemm};
 use crate::perfdata::TableSet;
 use crate::precision::GemmDtype;
 use crate::prefill_attention::PrefillAttention;
+use crate::repair::{SliceSource, Standing, TableRepair};
+use crate::soundness::PhysicalSlice;
 use crate::table_file::{
     AllReduceSlice, DecodeAttentionSlice, GemmSlice, MoeSlice, NcclOperation, NcclSlice, PrefillAttentionSlice,
     TableFile, TableSlice, kv_heads_name, window_name,
@@ -26,11 +26,9 @@ const EXPERT_DISTRIBUTION: &str = "power_law_1.2";
 /// Tables of one engine version on one GPU system, read at first use.
 #[derive(Debug)]
 pub(crate) struct EngineTables {
-    set: TableSet,
-    /// Roofline floors depend on the GPU's figures.
-    gpu: GpuSpec,
+    source: SliceSource,
     /// By number format. One or two are ever asked for, so that the file with all of them is not kept.
-    gemm: Vec<(GemmDtype, GemmGrid)>,
+    gemm: Vec<(GemmDtype, Found<GemmGrid>)>,
     prefill_attention: Table<PrefillAttentionSlice>,
     decode_attention: Table<DecodeAttentionSlice>,
     all_reduce: Table<AllReduceSlice>,
@@ -41,6 +39,15 @@ pub(crate) struct EngineTables {
 /// A table that is kept as it was read: what a deployment needs of it is cut out and densified in no time.
 #[derive(Debug)]
 struct Table<S>(Option<TableFile<S>>);
+
+/// What a kernel is priced with.
+#[derive(Debug)]
+pub(crate) struct Found<T> {
+    pub(crate) kernel: T,
+    standing: Standing,
+    /// Present if the published figures cannot be true.
+    pub(crate) repair: Option<TableRepair>,
+}
 
 /// Whom an uncovered shape is reported for.
 #[derive(Debug, Clone, Copy)]
@@ -84,10 +91,9 @@ fn offered_spreads(slices: &[&MoeSlice]) -> String {
 }
 
 impl EngineTables {
-    pub(crate) const fn new(set: TableSet, gpu: GpuSpec) -> Self {
+    pub(crate) const fn new(source: SliceSource) -> Self {
         Self {
-            set,
-            gpu,
+            source,
             gemm: Vec::new(),
             prefill_attention: Table(None),
             decode_attention: Table(None),
@@ -97,17 +103,21 @@ impl EngineTables {
         }
     }
 
-    pub(crate) fn is_for(&self, set: &TableSet, gpu: &GpuSpec) -> bool {
-        self.set == *set && self.gpu == *gpu
+    pub(crate) fn is_from(&self, source: &SliceSource) -> bool {
+        self.source == *source
+    }
+
+    pub(crate) const fn source(&self) -> &SliceSource {
+        &self.source
     }
 
     /// Where a table is, for messages.
     pub(crate) fn path<S: TableSlice>(&self) -> String {
-        self.set.path::<S>()
+        self.source.set.path::<S>()
     }
 
     /// A matrix multiplication over tokens.
-    pub(crate) fn gemm(&mut self, client: Client<'_>, gemm: Gemm) -> Result<Curve, TimingError> {
+    pub(crate) fn gemm(&mut self, client: Client<'_>, gemm: Gemm) -> Result<Found<Curve>, TimingError> {
         let (n, k, dtype) = client.shape.weight(gemm);
         let known = self.gemm.iter().position(|(known, _)| *known == dtype);
         let index = match known {
@@ -115,21 +125,32 @@ impl EngineTables {
             None => self.densify_gemm(client, dtype)?,
         };
         let (_, grid) = &self.gemm[index];
-        grid.column(n, k).ok_or_else(|| {
-            let (least, most) = grid.features();
+        let curve = grid.kernel.column(n, k).ok_or_else(|| {
+            let (least, most) = grid.kernel.features();
             let missing = format!("weight of {n} x {k}");
-            client.uncovered::<GemmSlice>(&self.set, missing, format!("{least} to {most} features"))
+            client.uncovered::<GemmSlice>(&self.source.set, missing, format!("{least} to {most} features"))
+        })?;
+        Ok(Found {
+            kernel: curve.standing(grid.standing),
+            standing: grid.standing,
+            repair: grid.repair.clone(),
         })
     }
 
     /// Adds a number format; gives its index.
     fn densify_gemm(&mut self, client: Client<'_>, dtype: GemmDtype) -> Result<usize, TimingError> {
-        let file = self.set.load::<GemmSlice>()?;
+        let file = self.source.set.load::<GemmSlice>()?;
         let Some(slice) = file.slices.iter().find(|slice| slice.dtype == dtype) else {
             let available = offered(&file.slices, |slice| slice.dtype.name().to_owned());
-            return Err(client.uncovered::<GemmSlice>(&self.set, dtype.name().to_owned(), available));
+            return Err(client.uncovered::<GemmSlice>(&self.source.set, dtype.name().to_owned(), available));
         };
-        self.gemm.push((dtype, GemmGrid::densified(slice, &self.gpu)));
+        let chosen = self.source.choose(slice)?;
+        let grid = Found {
+            kernel: GemmGrid::densified(&chosen.slice, &self.source.target),
+            standing: chosen.standing,
+            repair: chosen.repair,
+        };
+        self.gemm.push((dtype, grid));
         Ok(self.gemm.len() - 1)
     }
 
@@ -138,16 +159,18 @@ impl EngineTables {
         &mut self,
         client: Client<'_>,
         window: u64,
-    ) -> Result<PrefillAttention, TimingError> {
+    ) -> Result<Found<PrefillAttention>, TimingError> {
         let shape = client.shape;
         let (fmha, kv) = (shape.precision.prefill_attention, shape.precision.kv);
         let (kv_heads, head_dim) = (client.table_kv_heads(), shape.head_dim);
-        let slices = self.prefill_attention.load(&self.set)?;
+        let slices = self.prefill_attention.load(&self.source.set)?;
         let slice = slices.iter().find(|slice| {
             let layout = (slice.kv_heads, slice.head_dim, slice.window);
             (slice.fmha_dtype, slice.kv_dtype) == (fmha, kv) && layout == (kv_heads, head_dim, window)
         });
-        let attention = slice.and_then(|slice| PrefillAttention::of(slice, shape.query_heads));
+        let attention = self.source.found(slice, |slice, standing| {
+            PrefillAttention::of(slice, shape.query_heads, standing)
+        })?;
         attention.ok_or_else(|| {
             let missing = client.attention(&format!("attention in {} over {} kv", fmha.name(), kv.name()), window);
             let available = format!(
@@ -164,20 +187,26 @@ impl EngineTables {
                 }),
                 offered(slices, |slice| kv_heads_name(slice.kv_heads)),
             );
-            client.uncovered::<PrefillAttentionSlice>(&self.set, missing, available)
+            client.uncovered::<PrefillAttentionSlice>(&self.source.set, missing, available)
         })
     }
 
     /// Attention of generated tokens over a window; 0 stands for all tokens.
-    pub(crate) fn decode_attention(&mut self, client: Client<'_>, window: u64) -> Result<DecodeAttention, TimingError> {
+    pub(crate) fn decode_attention(
+        &mut self,
+        client: Client<'_>,
+        window: u64,
+    ) -> Result<Found<DecodeAttention>, TimingError> {
         let shape = client.shape;
         let (kv, kv_heads, head_dim) = (shape.precision.kv, client.table_kv_heads(), shape.head_dim);
-        let slices = self.decode_attention.load(&self.set)?;
+        let slices = self.decode_attention.load(&self.source.set)?;
         let slice = slices.iter().find(|slice| {
             let layout = (slice.kv_heads, slice.head_dim, slice.window);
             slice.kv_dtype == kv && layout == (kv_heads, head_dim, window)
         });
-        let attention = slice.and_then(|slice| DecodeAttention::of(slice, shape.query_heads, &self.gpu));
+        let attention = self.source.found(slice, |slice, standing| {
+            DecodeAttention::of(slice, shape.query_heads, &self.source.target, standing)
+        })?;
         attention.ok_or_else(|| {
             let missing = client.attention(&format!("attention over {} kv", kv.name()), window);
             let available = format!(
@@ -190,48 +219,54 @@ impl EngineTables {
                 }),
                 offered(slices, |slice| kv_heads_name(slice.kv_heads)),
             );
-            client.uncovered::<DecodeAttentionSlice>(&self.set, missing, available)
+            client.uncovered::<DecodeAttentionSlice>(&self.source.set, missing, available)
         })
     }
 
     /// The sum over `gpus` GPUs; `None` for a single one.
-    pub(crate) fn all_reduce(&mut self, client: Client<'_>, gpus: u32) -> Result<Option<Collective>, TimingError> {
+    pub(crate) fn all_reduce(
+        &mut self,
+        client: Client<'_>,
+        gpus: u32,
+    ) -> Result<Option<Found<Collective>>, TimingError> {
         if gpus == 1 {
             return Ok(None);
         }
-        let group = Collective::measured_group(gpus, &self.gpu);
-        let slices = self.all_reduce.load(&self.set)?;
+        let group = Collective::measured_group(gpus, &self.source.target);
+        let slices = self.all_reduce.load(&self.source.set)?;
         let slice = slices.iter().find(|slice| slice.tp == u64::from(group));
-        let found = slice.and_then(|slice| Collective::all_reduce(slice, gpus, &self.gpu));
+        let found = self.source.found(slice, |slice, standing| {
+            Collective::all_reduce(slice, gpus, &self.source.target, standing)
+        })?;
         let uncovered = || {
             let available = offered(slices, |slice| slice.tp.to_string());
-            client.uncovered::<AllReduceSlice>(&self.set, format!("tp {group}"), available)
+            client.uncovered::<AllReduceSlice>(&self.source.set, format!("tp {group}"), available)
         };
         found.map(Some).ok_or_else(uncovered)
     }
 
-    /// What data-parallel groups of `gpus` GPUs in all exchange.
-    pub(crate) fn exchange(&mut self, client: Client<'_>, gpus: u32) -> Result<Exchange, TimingError> {
-        Ok(Exchange {
-            all_gather: self.nccl(client, NcclOperation::AllGather, gpus)?,
-            reduce_scatter: self.nccl(client, NcclOperation::ReduceScatter, gpus)?,
-        })
-    }
-
-    fn nccl(&mut self, client: Client<'_>, op: NcclOperation, gpus: u32) -> Result<Collective, TimingError> {
-        let group = Collective::measured_group(gpus, &self.gpu);
-        let slices = self.nccl.load(&self.set)?;
+    /// An operation of NCCL over all GPUs of a worker.
+    pub(crate) fn nccl(&mut self, client: Client<'_>, op: NcclOperation) -> Result<Found<Collective>, TimingError> {
+        let gpus = client.shape.parallel.gpus();
+        let group = Collective::measured_group(gpus, &self.source.target);
+        let slices = self.nccl.load(&self.source.set)?;
         let slice = (slices.iter()).find(|slice| (slice.op, slice.gpus) == (op, u64::from(group)));
-        let found = slice.and_then(|slice| Collective::nccl(slice, gpus, &self.gpu));
+        let found = self.source.found(slice, |slice, standing| {
+            Collective::nccl(slice, gpus, &self.source.target, standing)
+        })?;
         found.ok_or_else(|| {
             let missing = format!("{} over {group} GPUs", op.name());
-            client.uncovered::<NcclSlice>(&self.set, missing, offered(slices, TableSlice::describe))
+            client.uncovered::<NcclSlice>(&self.source.set, missing, offered(slices, TableSlice::describe))
         })
     }
 
     /// The routed experts of a layer. Shapes are measured or not: nothing is read between them.
-    pub(crate) fn experts(&mut self, client: Client<'_>, shape: ExpertShape) -> Result<ExpertKernel, TimingError> {
-        let slices = self.moe.load(&self.set)?;
+    pub(crate) fn experts(
+        &mut self,
+        client: Client<'_>,
+        shape: ExpertShape,
+    ) -> Result<Found<ExpertKernel>, TimingError> {
+        let slices = self.moe.load(&self.source.set)?;
         let of_model = |slice: &&MoeSlice| {
             slice.distribution == EXPERT_DISTRIBUTION
                 && (slice.dtype, slice.topk, slice.num_experts) == (shape.dtype, shape.top_k, shape.experts)
@@ -239,7 +274,9 @@ impl EngineTables {
         };
         let spread = |slice: &MoeSlice| (slice.moe_tp_size, slice.moe_ep_size);
         let slice = (slices.iter().filter(of_model)).find(|slice| spread(slice) == (shape.moe_tp, shape.moe_ep));
-        let found = slice.and_then(|slice| ExpertKernel::of(slice, shape, &self.gpu));
+        let found = self.source.found(slice, |slice, standing| {
+            ExpertKernel::of(slice, shape, &self.source.target, standing)
+        })?;
         found.ok_or_else(|| {
             let spreads: Vec<&MoeSlice> = slices.iter().filter(of_model).collect();
             let available = if spreads.is_empty() {
@@ -256,8 +293,26 @@ impl EngineTables {
             } else {
                 format!("such experts with {}", offered_spreads(&spreads))
             };
-            client.uncovered::<MoeSlice>(&self.set, shape.describe(), available)
+            client.uncovered::<MoeSlice>(&self.source.set, shape.describe(), available)
         })
+    }
+}
+
+impl SliceSource {
+    /// The kernel that `cut` makes of the slice to use where `published` was asked for; `None` if there is
+    /// no such slice or it has not the right heads.
+    fn found<S: PhysicalSlice, T>(
+        &self,
+        published: Option<&S>,
+        cut: impl FnOnce(&S, Standing) -> Option<T>,
+    ) -> Result<Option<Found<T>>, TimingError> {
+        let Some(published) = published else { return Ok(None) };
+        let chosen = self.choose(published)?;
+        Ok(cut(&chosen.slice, chosen.standing).map(|kernel| Found {
+            kernel,
+            standing: chosen.standing,
+            repair: chosen.repair,
+        }))
     }
 }
 

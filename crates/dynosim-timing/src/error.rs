@@ -93,6 +93,21 @@ pub enum TimingError {
         /// Versions with tables.
         known: String,
     },
+    /// The model's number format was measured on another GPU, and this one cannot compute in it.
+    #[error(
+        "{system} has no units for 8-bit floats, so the {format} kernels of {model}, measured on {measured}, cannot be scaled to it; \
+         choose a 16-bit checkpoint or another system"
+    )]
+    NoEightBitUnits {
+        /// GPU system.
+        system: String,
+        /// Model.
+        model: String,
+        /// Number format of its weights.
+        format: &'static str,
+        /// GPU system with measurements.
+        measured: String,
+    },
     /// A table file, or a folder of tables, cannot be read.
     #[error("cannot read {path}: {source}; perfdata folders hold <system>/<engine>_<version>/<table>.json")]
     Unreadable {

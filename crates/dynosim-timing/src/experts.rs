@@ -5,6 +5,7 @@ use dynosim_spec::{GpuSpec, ModelSpec, MoeSpec, ParallelShape};
 use crate::curve::{Above, Curve};
 use crate::precision::ExpertDtype;
 use crate::reading::Reading;
+use crate::repair::Standing;
 use crate::table_file::MoeSlice;
 use crate::work::{Rates, Work};
 
@@ -44,6 +45,19 @@ impl ExpertShape {
             moe_ep: u64::from(shape.moe_ep?),
             dtype: ExpertDtype::of(model.weights),
         })
+    }
+
+    /// The experts whose latencies a slice holds.
+    pub(crate) const fn measured(slice: &MoeSlice) -> Self {
+        Self {
+            experts: slice.num_experts,
+            top_k: slice.topk,
+            hidden: slice.hidden_size,
+            width: slice.inter_size,
+            moe_tp: slice.moe_tp_size,
+            moe_ep: slice.moe_ep_size,
+            dtype: slice.dtype,
+        }
     }
 
     /// Weights of the experts of one layer on one GPU.
@@ -118,14 +132,14 @@ pub(crate) struct ExpertKernel {
 
 impl ExpertKernel {
     /// `None` without any measurement.
-    pub(crate) fn of(slice: &MoeSlice, shape: ExpertShape, gpu: &GpuSpec) -> Option<Self> {
+    pub(crate) fn of(slice: &MoeSlice, shape: ExpertShape, gpu: &GpuSpec, standing: Standing) -> Option<Self> {
         let points = slice.num_tokens.iter().zip(&slice.ms);
         let points: Vec<(u64, f64)> = points.filter_map(|(&tokens, ms)| Some((tokens, (*ms)?))).collect();
         let &(last_tokens, last_ms) = points.last()?;
         let rates = shape.rates(gpu);
         let readings = points.into_iter().map(|(tokens, ms)| (tokens, Reading::measured(ms)));
         Some(Self {
-            curve: Curve::new(readings, Above::Line)?,
+            curve: Curve::new(readings, Above::Line)?.standing(standing),
             shape,
             rates,
             last_tokens,
@@ -189,7 +203,7 @@ mod tests {
             ms: vec![Some(1.0), Some(2.0), Some(10.0)],
         };
         let gpu = GpuSpec::find("h200_sxm").expect("is known");
-        let kernel = ExpertKernel::of(&slice, SHAPE, &gpu).expect("has points");
+        let kernel = ExpertKernel::of(&slice, SHAPE, &gpu, Standing::Measured).expect("has points");
         assert_eq!(kernel.at(3), Reading::measured(1.5));
         assert_eq!(kernel.at(1), Reading::measured(0.5).or_extrapolated(true));
         let beyond = kernel.at(4000);

@@ -6,14 +6,14 @@ use crate::operators::AttentionOverContext;
 use crate::reading::Reading;
 
 /// Attention without a window, and with one if some of the layers have it.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct LayerMix<A> {
     full: A,
     windowed: Option<Windowed<A>>,
 }
 
 /// Attention over a window, and the share of the layers that have it.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Windowed<A> {
     pub(crate) share: f64,
     pub(crate) attention: A,
@@ -37,6 +37,22 @@ impl<A> LayerMix<A> {
         Self { full, windowed }
     }
 
+    /// The same layers, those of either kind in a form of their own.
+    pub(crate) fn by_kind<B>(self, full: impl FnOnce(A) -> B, windowed: impl FnOnce(A) -> B) -> LayerMix<B> {
+        LayerMix {
+            full: full(self.full),
+            windowed: self.windowed.map(|layers| Windowed {
+                share: layers.share,
+                attention: windowed(layers.attention),
+            }),
+        }
+    }
+
+    /// Attention without a window.
+    pub(crate) fn into_full(self) -> A {
+        self.full
+    }
+
     /// The same layers in another form.
     pub(crate) fn map<'a, B>(&'a self, form: impl Fn(&'a A) -> B) -> LayerMix<B> {
         LayerMix {
@@ -46,6 +62,20 @@ impl<A> LayerMix<A> {
                 attention: form(&windowed.attention),
             }),
         }
+    }
+
+    /// [`LayerMix::map`] into a form that may be missing.
+    pub(crate) fn try_map<B, E>(&self, mut form: impl FnMut(&A) -> Result<B, E>) -> Result<LayerMix<B>, E> {
+        Ok(LayerMix {
+            full: form(&self.full)?,
+            windowed: match &self.windowed {
+                Some(windowed) => Some(Windowed {
+                    share: windowed.share,
+                    attention: form(&windowed.attention)?,
+                }),
+                None => None,
+            },
+        })
     }
 
     /// The mean over all layers of what one layer takes `at` some point.

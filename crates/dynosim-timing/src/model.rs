@@ -7,6 +7,7 @@ use dynosim_spec::{Backend, Deployment, GpuSpec, ModelSpec, ParallelShape};
 
 use crate::decode_inputs::DecodeInputs;
 use crate::error::TimingError;
+use crate::terms::{PriceTerm, StepPart};
 
 /// What a step does, as sums over its sequences.
 ///
@@ -51,6 +52,17 @@ impl StepShape {
         }
     }
 
+    /// The same step, which generates what `decodes` does besides.
+    #[must_use]
+    pub fn with_decodes_of(self, decodes: Self) -> Self {
+        Self {
+            prefill_seqs: self.prefill_seqs,
+            prefill_tokens: self.prefill_tokens,
+            prefill_prefix_tokens: self.prefill_prefix_tokens,
+            ..decodes
+        }
+    }
+
     /// The same step on a worker that holds `active` of at most `total` KV cache tokens.
     #[must_use]
     pub fn with_kv_tokens(self, active: u64, total: u64) -> Self {
@@ -75,6 +87,15 @@ impl StepShape {
     pub fn mean_context(&self) -> Option<u64> {
         self.decode_context_tokens.checked_div(u64::from(self.decode_seqs))
     }
+}
+
+/// What a step computes of one prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PromptChunk {
+    /// Tokens computed in this step.
+    pub new_tokens: u64,
+    /// Tokens of the prompt that were computed or cached before.
+    pub prefix_tokens: u64,
 }
 
 /// The price of one part of a step.
@@ -114,12 +135,44 @@ pub trait TimingModel: Debug + Send + Sync {
     /// Price of generating one token for each of `step.decode_seqs`; asked only if there are any.
     fn decode(&self, step: &StepShape) -> Price;
 
+    /// Price of a step that computes prompts and, possibly, generates tokens in one pass; asked only if
+    /// `step.prefill_seqs > 0`, and only under engine rules with such passes.
+    ///
+    /// `prompts` are the single prompts behind the sums of `step`, which may lack tokens that were generated
+    /// before a preemption and are computed again. The default adds the prices of the two parts.
+    fn fused(&self, step: &StepShape, prompts: &[PromptChunk]) -> Price {
+        let _ = prompts;
+        let prefill = self.prefill(step);
+        if step.decode_seqs == 0 {
+            return prefill;
+        }
+        let decode = self.decode(step);
+        Price {
+            ms: prefill.ms + decode.ms,
+            extrapolated_ms: prefill.extrapolated_ms + decode.extrapolated_ms,
+        }
+    }
+
+    /// What the price of a part of a step is made of, for reports: terms that add up to it. Slow, and asked only if
+    /// somebody wants to know.
+    ///
+    /// The default is the part as a single term.
+    fn terms(&self, part: StepPart<'_>) -> Vec<PriceTerm> {
+        vec![PriceTerm::new(part.name(), part.price(self).ms)]
+    }
+
     /// What the price of decoding depends on: a promise that lets a simulator ask less often.
     ///
     /// The default promises nothing. Naming anything narrower only makes simulations faster, and must be
     /// true: test it with [`check_decode_inputs`](crate::check_decode_inputs).
     fn decode_depends_on(&self) -> DecodeInputs {
         DecodeInputs::WholeStep
+    }
+
+    /// What a reader of results ought to know about the data behind the prices, a sentence each; goes into
+    /// reports. None by default.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Writes the prices of decode steps of `decode_seqs` sequences whose mean context is

@@ -7,6 +7,7 @@ use dynosim_spec::{Backend, Deployment, ParallelShape, SlidingWindow};
 
 use crate::error::TimingError;
 use crate::experts::ExpertShape;
+use crate::layer_mix::{LayerMix, Windowed};
 use crate::model::Price;
 use crate::precision::{GemmDtype, Precision};
 use crate::reading::Reading;
@@ -111,6 +112,16 @@ impl PromptBatch {
     pub(crate) const fn tokens(self) -> u64 {
         self.batch.saturating_mul(self.new_tokens)
     }
+
+    /// Share of the causal area that is new.
+    pub(crate) fn new_share(self) -> f64 {
+        let (full, prefix) = (self.full_tokens() as f64, self.prefix as f64);
+        if full > 0.0 {
+            1.0 - (prefix / full) * (prefix / full)
+        } else {
+            0.0
+        }
+    }
 }
 
 /// The matrix multiplications of a pass.
@@ -149,8 +160,8 @@ pub(crate) trait Kernels {
     /// Attention of prompts in one layer.
     fn prefill_attention(&self, prompts: PromptBatch) -> Reading;
 
-    /// Attention in one layer of one new token for each of `batch` sequences.
-    fn decode_attention(&self, batch: u64) -> Self::DecodeAttention;
+    /// Attention in one layer, of either kind, of one new token for each of `batch` sequences.
+    fn decode_attention(&self, batch: u64) -> LayerMix<Self::DecodeAttention>;
 
     /// Sum of `elements` activations over the tensor-parallel group; no time for a group of one.
     fn all_reduce(&self, elements: u64) -> Reading;
@@ -207,6 +218,8 @@ pub(crate) struct DenseShape {
     memory_bandwidth: f64,
     /// What goes with prefill attention in each layer; does not depend on the tokens.
     prefill_side_work_ms: f64,
+    /// Whether queries and keys are normalised per head.
+    qk_norm: bool,
 }
 
 impl DenseShape {
@@ -256,6 +269,7 @@ impl DenseShape {
             sliding_window: model.sliding_window,
             memory_bandwidth: deployment.gpu.memory_bandwidth * MEMORY_EFFICIENCY,
             prefill_side_work_ms: 0.0,
+            qk_norm: model.qk_norm,
         };
         shape.prefill_side_work_ms = shape.side_work_ms(model.qk_norm);
         Ok(shape)
@@ -300,6 +314,15 @@ impl DenseShape {
         Some((f64::from(layers) / f64::from(self.layers), u64::from(tokens)))
     }
 
+    /// Windows of attention: 0, which is none, and that of the layers with one, if there are such.
+    pub(crate) fn windows(&self) -> LayerMix<u64> {
+        let windowed = self.window().map(|(share, tokens)| Windowed {
+            share,
+            attention: tokens,
+        });
+        LayerMix::new(0, windowed)
+    }
+
     /// Sequences of the group of GPUs that has most, if a worker serves `sequences` of them: groups that attend to
     /// different sequences have equally many, or one less.
     pub(crate) const fn sequences_of_group(&self, sequences: u32) -> u32 {
@@ -330,12 +353,7 @@ impl DenseShape {
 
     /// Operators that compute `prompts`.
     pub(crate) fn prefill(&self, kernels: &impl Kernels, prompts: PromptBatch) -> Operators {
-        let mut attention = kernels.prefill_attention(prompts);
-        attention.ms += PREFILL_SIDE_WORK_FACTOR * self.prefill_side_work_ms;
-        let pass = Pass {
-            tokens: prompts.tokens(),
-            attention,
-        };
+        let pass = self.prompt_pass(prompts.tokens(), kernels.prefill_attention(prompts));
         match self.experts {
             None => self.dense_pass(kernels, pass, prompts.batch),
             // The reference prices no logits with prompts of models with experts.
@@ -343,16 +361,37 @@ impl DenseShape {
         }
     }
 
-    /// Operators that generate one token for each of `batch` sequences, given `attention` of one layer.
-    pub(crate) fn decode(&self, kernels: &impl Kernels, batch: u64, attention: Reading) -> Operators {
-        let pass = Pass {
-            tokens: batch,
-            attention,
-        };
-        match self.experts {
-            None => self.dense_pass(kernels, pass, batch),
-            Some(_) => self.expert_pass(kernels, pass, [once("logits_gemm", kernels.gemm(Gemm::Logits, batch))]),
+    /// Operators of a pass that computes prompts and generates, among its `tokens` tokens, given `attention` of one
+    /// layer. The next token of `sequences` sequences is computed, also in models with experts.
+    pub(crate) fn fused_pass(
+        &self,
+        kernels: &impl Kernels,
+        tokens: u64,
+        sequences: u64,
+        attention: Reading,
+    ) -> Operators {
+        self.pass(kernels, self.prompt_pass(tokens, attention), sequences)
+    }
+
+    /// Operators that generate one token for each of `batch` sequences, given `attention` of one layer; `tokens`
+    /// are computed for that.
+    pub(crate) fn decode(&self, kernels: &impl Kernels, (batch, tokens): (u64, u64), attention: Reading) -> Operators {
+        self.pass(kernels, Pass { tokens, attention }, batch)
+    }
+
+    /// A pass of so many tokens, prompts among them, with what goes with their attention.
+    fn prompt_pass(&self, tokens: u64, mut attention: Reading) -> Pass {
+        attention.ms += PREFILL_SIDE_WORK_FACTOR * self.prefill_side_work_ms;
+        Pass { tokens, attention }
+    }
+
+    /// A pass from which the next token of `sequences` sequences is computed.
+    fn pass(&self, kernels: &impl Kernels, pass: Pass, sequences: u64) -> Operators {
+        if self.experts.is_none() {
+            return self.dense_pass(kernels, pass, sequences);
         }
+        let logits = once("logits_gemm", kernels.gemm(Gemm::Logits, sequences));
+        self.expert_pass(kernels, pass, [logits])
     }
 
     /// A pass of a dense model from which the next token of `sequences` sequences is computed.
@@ -412,6 +451,19 @@ impl DenseShape {
     fn moved(&self, tokens: u64, elements_per_token: u64) -> Reading {
         let elements = tokens as f64 * elements_per_token as f64;
         Reading::measured(self.memory_bound_ms(elements * ACTIVATION_BYTES))
+    }
+
+    /// What goes with attention of generated tokens in all layers: launching the rotary embedding, the KV write and,
+    /// where the model has them, the norms of queries and of keys.
+    ///
+    /// Nothing in 8 bits: there the measured matrix multiplications hold a quantisation of their input that a running
+    /// engine fuses into other kernels, which is about as long.
+    pub(crate) fn decode_side_work_ms(&self) -> f64 {
+        if self.precision.gemm.is_fp8() {
+            return 0.0;
+        }
+        let launches = if self.qk_norm { 4.0 } else { 2.0 };
+        f64::from(self.layers) * launches * self.memory_bound_ms(0.0)
     }
 
     /// Rotary embedding, KV write and, where the model has them, norms of queries and keys.

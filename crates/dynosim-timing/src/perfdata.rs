@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dynosim_spec::Backend;
+use dynosim_spec::{Backend, GpuSpec};
 
+use crate::engine_version::nearest_first;
 use crate::error::TimingError;
 use crate::table_file::{TableFile, TableIdentity, TableSlice, engine_name};
 
@@ -30,8 +31,12 @@ macro_rules! bundled {
 /// System, engine folder, table and content of what is built in.
 #[cfg(feature = "bundled")]
 const BUNDLED: &[(&str, &str, &str, &str)] = bundled!(
-    dense: "h200_sxm" / "vllm_0.14.0", "h200_sxm" / "sglang_0.5.6.post2";
-    experts: "h200_sxm" / "vllm_0.14.0"
+    dense: "h200_sxm" / "vllm_0.14.0",
+    "h200_sxm" / "vllm_0.19.0",
+    "h200_sxm" / "sglang_0.5.6.post2",
+    "h200_sxm" / "sglang_0.5.10";
+    experts: "h200_sxm" / "vllm_0.14.0",
+    "h200_sxm" / "vllm_0.19.0"
 );
 #[cfg(not(feature = "bundled"))]
 const BUNDLED: &[(&str, &str, &str, &str)] = &[];
@@ -88,8 +93,49 @@ impl Perfdata {
         })
     }
 
+    /// The tables of `engine` `version` to price `gpu` from, and the GPU they were measured on: itself, or, if nobody
+    /// has measured this GPU and its figures are known by name, the measured one whose memory bandwidth is
+    /// nearest.
+    ///
+    /// # Errors
+    /// As [`Perfdata::find`].
+    pub(crate) fn find_for(
+        &self,
+        gpu: &GpuSpec,
+        engine: Backend,
+        version: &str,
+    ) -> Result<(TableSet, GpuSpec), TimingError> {
+        match self.find(&gpu.name, engine, version) {
+            Ok(set) => Ok((set, gpu.clone())),
+            Err(error @ TimingError::UnknownSystem { .. }) if GpuSpec::find(&gpu.name).is_ok() => {
+                let measured = self.nearest_measured(gpu, engine)?.ok_or(error)?;
+                Ok((self.find(&measured.name, engine, version)?, measured))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The known GPU with tables for `engine` whose memory bandwidth is nearest to that of `gpu`, as a ratio.
+    fn nearest_measured(&self, gpu: &GpuSpec, engine: Backend) -> Result<Option<GpuSpec>, TimingError> {
+        let sets = self.table_sets()?;
+        let measured =
+            (sets.iter().filter(|set| set.engine == engine)).filter_map(|set| GpuSpec::find(&set.system).ok());
+        let distance = |other: &GpuSpec| (other.memory_bandwidth / gpu.memory_bandwidth).ln().abs();
+        Ok(measured.min_by(|a, b| distance(a).total_cmp(&distance(b))))
+    }
+
+    /// The tables of the same engine on the same system in other versions, nearest first.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub(crate) fn other_versions(&self, set: &TableSet) -> Result<Vec<TableSet>, TimingError> {
+        let mut others = self.table_sets()?;
+        others.retain(|other| other.system == set.system && other.engine == set.engine && other != set);
+        Ok(nearest_first(others, &set.version, |other| &other.version))
+    }
+
     /// All table sets, by system, engine and version.
-    fn table_sets(&self) -> Result<Vec<TableSet>, TimingError> {
+    pub(crate) fn table_sets(&self) -> Result<Vec<TableSet>, TimingError> {
         let mut folders: Vec<(String, String)> = match self {
             Self::Bundled => BUNDLED
                 .iter()
@@ -149,6 +195,14 @@ impl TableSet {
         )
     }
 
+    /// Whether there is such a table at all.
+    pub(crate) fn has<S: TableSlice>(&self) -> bool {
+        match &self.perfdata {
+            Perfdata::Bundled => self.bundled::<S>().is_some(),
+            Perfdata::Folder(root) => root.join(self.relative_path(S::TABLE)).exists(),
+        }
+    }
+
     /// Where a table is, for messages.
     pub(crate) fn path<S: TableSlice>(&self) -> String {
         let relative = self.relative_path(S::TABLE);
@@ -160,15 +214,9 @@ impl TableSet {
 
     fn text<S: TableSlice>(&self) -> Result<Cow<'static, str>, TimingError> {
         match &self.perfdata {
-            Perfdata::Bundled => {
-                let folder = self.folder();
-                (BUNDLED.iter())
-                    .find(|(system, engine, table, _)| {
-                        *system == self.system && *engine == folder && *table == S::TABLE
-                    })
-                    .map(|(.., text)| Cow::Borrowed(*text))
-                    .ok_or_else(|| TimingError::MissingTable { path: self.path::<S>() })
-            }
+            Perfdata::Bundled => (self.bundled::<S>())
+                .map(Cow::Borrowed)
+                .ok_or_else(|| TimingError::MissingTable { path: self.path::<S>() }),
             Perfdata::Folder(root) => {
                 let bytes = fs::read(root.join(self.relative_path(S::TABLE)));
                 let bytes = bytes.map_err(|source| unreadable(&self.path::<S>(), source))?;
@@ -176,6 +224,15 @@ impl TableSet {
                 Ok(Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()))
             }
         }
+    }
+
+    /// The built-in text of a table.
+    fn bundled<S: TableSlice>(&self) -> Option<&'static str> {
+        let folder = self.folder();
+        let mut tables = BUNDLED.iter();
+        let found =
+            tables.find(|(system, engine, table, _)| *system == self.system && *engine == folder && *table == S::TABLE);
+        found.map(|(.., text)| *text)
     }
 
     fn folder(&self) -> String {

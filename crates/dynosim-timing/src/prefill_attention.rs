@@ -4,6 +4,7 @@ use crate::grid::{Grid, Growth, Targets};
 use crate::head_planes::{HeadPlanes, MAX_TOKENS, Reach, head_counts_around};
 use crate::operators::PromptBatch;
 use crate::reading::Reading;
+use crate::repair::Standing;
 use crate::surface::Surface;
 use crate::table_file::PrefillAttentionSlice;
 
@@ -28,13 +29,14 @@ pub(crate) struct PrefillAttention {
     planes: HeadPlanes<Surface>,
     lengths: Reach,
     batches: Reach,
+    standing: Standing,
 }
 
 impl PrefillAttention {
     /// `None` if there are more or fewer query heads than anywhere in the table.
     ///
     /// Along the length, the square root of latency runs straight, also beyond the measured lengths.
-    pub(crate) fn of(slice: &PrefillAttentionSlice, heads: u64) -> Option<Self> {
+    pub(crate) fn of(slice: &PrefillAttentionSlice, heads: u64, standing: Standing) -> Option<Self> {
         let targets = Targets {
             keys: [&head_counts_around(heads, &slice.n), &lengths(), &BATCHES],
             second_axis: Growth::Quadratic,
@@ -46,6 +48,7 @@ impl PrefillAttention {
             lengths: planes.rows(),
             batches: planes.columns(),
             planes: planes.map(Surface::new),
+            standing,
         })
     }
 
@@ -67,7 +70,7 @@ impl PrefillAttention {
         let whole = (self.planes)
             .read(|surface| surface.cubic(length.value, batch.value))
             .scaled(length.stretch * length.stretch * batch.stretch)
-            .or_extrapolated(length.moved || batch.moved);
+            .or_extrapolated(length.moved || batch.moved || self.standing == Standing::Extrapolated);
         let area = full as f64 * full as f64;
         Reading {
             ms: whole.ms * (area - prefix * prefix) / area,

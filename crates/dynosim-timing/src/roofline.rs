@@ -8,7 +8,8 @@ use crate::decode_attention::tokens_in_sight;
 use crate::decode_inputs::DecodeInputs;
 use crate::dense_model::DenseModel;
 use crate::error::TimingError;
-use crate::layer_mix::{LayerMix, Windowed};
+use crate::fused_model::FusedModel;
+use crate::layer_mix::LayerMix;
 use crate::model::{Price, StepShape, TimingModel, TimingProvider};
 use crate::operators::{AttentionOverContext, DenseShape, Dispatch, Gemm, Kernels, OperatorCost, PromptBatch};
 use crate::precision::{AttentionDtype, ExpertDtype, GemmDtype};
@@ -137,20 +138,28 @@ impl RooflineTiming {
     /// # Errors
     /// If the model is unknown or does not divide over the GPUs, or has experts and is not served by vLLM.
     pub fn bind_roofline(&self, deployment: &Deployment) -> Result<Arc<RooflineModel>, TimingError> {
-        let shape = DenseShape::priced(deployment, "pricing it on the roofline")?;
-        let kernels = RooflineKernels {
-            shape: shape.clone(),
-            gpu: deployment.gpu.as_ref().clone(),
-            backend: deployment.engine.backend,
-        };
+        let (shape, kernels) = shape_and_kernels(deployment)?;
         Ok(Arc::new(RooflineModel(DenseModel::new(shape, kernels))))
     }
 }
 
+fn shape_and_kernels(deployment: &Deployment) -> Result<(DenseShape, RooflineKernels), TimingError> {
+    let shape = DenseShape::priced(deployment, "pricing it on the roofline")?;
+    let kernels = RooflineKernels {
+        shape: shape.clone(),
+        gpu: deployment.gpu.as_ref().clone(),
+        backend: deployment.engine.backend,
+    };
+    Ok((shape, kernels))
+}
+
 impl TimingProvider for RooflineTiming {
     fn bind(&self, deployment: &Deployment) -> Result<Arc<dyn TimingModel>, TimingError> {
-        let model = self.bind_roofline(deployment)?;
-        Ok(model)
+        let Some(physics) = &deployment.physics else {
+            return Ok(self.bind_roofline(deployment)?);
+        };
+        let (shape, kernels) = shape_and_kernels(deployment)?;
+        Ok(Arc::new(FusedModel::new(shape, kernels, deployment, physics)))
     }
 }
 
@@ -175,11 +184,7 @@ impl RooflineKernels {
 
     /// Attention with all tokens in sight, and over the window of the model if it has one; 0 stands for none.
     fn layer_mix<A>(&self, attention: impl Fn(u64) -> A) -> LayerMix<A> {
-        let windowed = self.shape.window().map(|(share, tokens)| Windowed {
-            share,
-            attention: attention(tokens),
-        });
-        LayerMix::new(attention(0), windowed)
+        self.shape.windows().map(|window| attention(*window))
     }
 
     /// An operation of `gpus` GPUs in which each of them sends and receives `(gpus - 1) / gpus` of the message so
@@ -228,7 +233,7 @@ impl AttentionOverContext for RooflineAttention {
 }
 
 impl Kernels for RooflineKernels {
-    type DecodeAttention = LayerMix<RooflineAttention>;
+    type DecodeAttention = RooflineAttention;
 
     fn gemm(&self, gemm: Gemm, tokens: u64) -> Reading {
         let (n, k, dtype) = self.shape.weight(gemm);

@@ -78,8 +78,8 @@ fn error(found: f64, expected: f64) -> f64 {
 }
 
 #[track_caller]
-fn check_prefill(file: &str, backend: Backend, expected_rows: usize) {
-    let timing = TableTiming::new(None);
+fn check_prefill(file: &str, backend: Backend, version: Option<&str>, expected_rows: usize) {
+    let timing = TableTiming::new(version.map(str::to_owned));
     let rows: Vec<PrefillRow> = golden_rows(file);
     assert_eq!(rows.len(), expected_rows);
     let mut largest = 0.0_f64;
@@ -98,8 +98,8 @@ fn check_prefill(file: &str, backend: Backend, expected_rows: usize) {
 }
 
 #[track_caller]
-fn check_decode(file: &str, backend: Backend, expected_rows: usize) {
-    let timing = TableTiming::new(None);
+fn check_decode(file: &str, backend: Backend, version: Option<&str>, expected_rows: usize) {
+    let timing = TableTiming::new(version.map(str::to_owned));
     let rows: Vec<DecodeRow> = golden_rows(file);
     assert_eq!(rows.len(), expected_rows);
     let mut largest = 0.0_f64;
@@ -117,22 +117,29 @@ fn check_decode(file: &str, backend: Backend, expected_rows: usize) {
 
 #[test]
 fn prefill_on_vllm_matches() {
-    check_prefill("prefill.csv", Backend::Vllm, 1302);
+    check_prefill("prefill.csv", Backend::Vllm, None, 1302);
 }
 
 #[test]
 fn decode_on_vllm_matches() {
-    check_decode("decode.csv", Backend::Vllm, 1300);
+    check_decode("decode.csv", Backend::Vllm, None, 1300);
+}
+
+/// As published, so without repair.
+#[test]
+fn steps_on_vllm_0_19_0_match() {
+    check_prefill("prefill_vllm_0.19.0.csv", Backend::Vllm, Some("0.19.0"), 146);
+    check_decode("decode_vllm_0.19.0.csv", Backend::Vllm, Some("0.19.0"), 140);
 }
 
 #[test]
 fn prefill_on_sglang_matches() {
-    check_prefill("prefill_sglang_0.5.6.post2.csv", Backend::Sglang, 259);
+    check_prefill("prefill_sglang_0.5.6.post2.csv", Backend::Sglang, None, 259);
 }
 
 #[test]
 fn decode_on_sglang_matches() {
-    check_decode("decode_sglang_0.5.6.post2.csv", Backend::Sglang, 262);
+    check_decode("decode_sglang_0.5.6.post2.csv", Backend::Sglang, None, 262);
 }
 
 #[test]

@@ -159,18 +159,18 @@ fn unknown_engine_versions_list_the_known_ones() {
     let timing = TableTiming::new(Some("0.99.0".to_owned()));
     check_message(
         timing.bind_table(&on_vllm(1)),
-        &["vllm 0.99.0", "built-in", "versions with tables: 0.14.0"],
+        &["vllm 0.99.0", "built-in", "versions with tables: 0.14.0, 0.19.0"],
     );
 }
 
 #[test]
-fn unknown_systems_list_the_known_ones_and_hint_at_the_roofline() {
+fn systems_without_known_figures_list_the_measured_ones_and_hint_at_the_roofline() {
     let mut deployment = on_vllm(1);
     let mut gpu = deployment.gpu.as_ref().clone();
-    gpu.name = "b200_sxm".to_owned();
+    gpu.name = "our_own".to_owned();
     deployment.gpu = Arc::new(gpu);
     let bound = TableTiming::new(None).bind_table(&deployment);
-    check_message(bound, &["`b200_sxm`", "h200_sxm (vllm)", "`roofline`"]);
+    check_message(bound, &["`our_own`", "h200_sxm (vllm)", "`roofline`"]);
 }
 
 #[test]

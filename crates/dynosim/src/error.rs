@@ -1,10 +1,16 @@
 //! One error for everything.
 
+use std::io;
+use std::path::PathBuf;
+
 use dynosim_core::SimError;
 use dynosim_spec::{SpecError, WorkloadError};
 use dynosim_sweep::SweepError;
 use dynosim_timing::TimingError;
 use thiserror::Error;
+
+use crate::calibrate::CalibrationError;
+use crate::validation::MeasuredError;
 
 /// Whatever can go wrong between a spec and a report.
 #[derive(Debug, Error)]
@@ -22,7 +28,31 @@ pub enum Error {
     /// The run cannot be set up or finished.
     #[error(transparent)]
     Simulation(#[from] SimError),
+    /// A calibration cannot be read.
+    #[error("timing.calibration: cannot read {}; give the path of a calibration record, or \"none\"", path.display())]
+    CalibrationFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A calibration breaks its rules.
+    #[error("calibration {}", path.display())]
+    Calibration {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: SpecError,
+    },
     /// The sweep cannot be made.
     #[error(transparent)]
     Sweep(#[from] SweepError),
+    /// Measured points cannot be read.
+    #[error(transparent)]
+    Measured(#[from] MeasuredError),
+    /// Nothing can be fitted.
+    #[error(transparent)]
+    Fit(#[from] CalibrationError),
 }

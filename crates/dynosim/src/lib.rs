@@ -4,6 +4,7 @@
 //!   step times, routers, requests.
 //! - [`sweep()`] searches for the best deployment within a GPU budget as a [`ReplayOptimizeSpec`] describes it, and
 //!   [`compare`] searches both kinds of deployments. [`sweep_scenario`] prepares a [`sweep::Sweep`] with parts of your own.
+//! - [`validation`] compares simulations with measurements of real deployments.
 //! - [`summary()`] shows what a search found, [`StepTimes`] and [`kv_transfer`] say what results rest on.
 //!
 //! What the crate is not: it adds nothing to the others but the way from names to things (models, GPUs, timing
@@ -18,8 +19,11 @@
 //! | `search` | sweeps |
 //! | `scenario` | from the names in a spec to models, GPUs, requests and step times |
 //! | `summary`, `question` | the result of a sweep as text, and what was asked for |
+//! | `aligned_table` | tables of text |
 //! | `step_times` | where step times come from, as text |
 //! | `overload` | whether requests arrived faster than they were served |
+//! | [`calibrate`] | the constants of an engine that bring simulations closest to measured points |
+//! | [`validation`] | measured points, the same points simulated, and what comes of the comparison |
 //! | `error` | one error for everything |
 //!
 //! # Example
@@ -42,6 +46,8 @@
 //! # Ok::<(), dynosim::Error>(())
 //! ```
 
+mod aligned_table;
+pub mod calibrate;
 mod error;
 mod overload;
 mod question;
@@ -50,6 +56,7 @@ mod scenario;
 mod search;
 mod step_times;
 mod summary;
+pub mod validation;
 
 pub use dynosim_core as core;
 pub use dynosim_router as router;
@@ -63,7 +70,7 @@ pub use dynosim_spec::{ReplayOptimizeSpec, RunSpec};
 pub use error::Error;
 pub use question::kv_transfer;
 pub use run::{Run, run};
-pub use scenario::{load_scenario, timing_provider};
+pub use scenario::{load_scenario, read_calibration, timing_provider};
 pub use search::{compare, sweep, sweep_scenario, sweep_warnings};
 pub use step_times::StepTimes;
 pub use summary::{summary, summary_with_step_times};

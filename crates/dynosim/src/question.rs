@@ -94,7 +94,17 @@ fn synthetic_load(workload: &SyntheticWorkload) -> String {
     } else {
         String::new()
     };
+    let (isl, osl) = (tokens(workload, *isl), tokens(workload, *osl));
     format!("{requests} of {isl} prompt{shared} and {osl} output tokens, {arrivals}")
+}
+
+/// A length, or the range of lengths up to this one.
+fn tokens(workload: &SyntheticWorkload, most_tokens: u32) -> String {
+    if workload.lengths_differ() {
+        format!("{} to {most_tokens}", workload.least_tokens(most_tokens))
+    } else {
+        most_tokens.to_string()
+    }
 }
 
 fn trace_load(workload: &TraceWorkload) -> String {
@@ -154,6 +164,15 @@ mod tests {
             &WorkloadSpec::Synthetic(sessions),
             "50 sessions of 3 requests of 400 prompt (50 % shared) and 20 output tokens, one every 10 ms, 2 times as fast",
             true,
+        );
+        let drawn = SyntheticWorkload {
+            length_range_ratio: 0.8,
+            ..SyntheticWorkload::new(400, 21, 50, SyntheticLoad::Concurrency(8))
+        };
+        check(
+            &WorkloadSpec::Synthetic(drawn),
+            "50 requests of 320 to 400 prompt and 16 to 21 output tokens, 8 in flight",
+            false,
         );
         let trace = TraceWorkload::new("t.jsonl");
         let closed = TraceWorkload {

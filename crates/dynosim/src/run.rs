@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use dynosim_core::{Outcome, RouterFactory, Stepping, WorkerShape};
 use dynosim_router::{Pool, Router};
-use dynosim_spec::{Admission, RouterSettings, RunSpec, WorkerRole, Workload};
+use dynosim_spec::{Admission, Calibration, RouterSettings, RunSpec, WorkerRole, Workload};
 use dynosim_timing::TimingProvider;
 
 use crate::error::Error;
 use crate::overload::overload_warning;
-use crate::scenario::{load_scenario, scenario, timing_provider};
+use crate::scenario::{load_scenario, scenario, timing_provider, with_timing};
 use crate::step_times::StepTimes;
 
 /// One simulation of which single parts can be replaced before it starts.
@@ -18,10 +18,12 @@ pub struct Run<'a> {
     spec: &'a RunSpec,
     timing: Option<&'a dyn TimingProvider>,
     perfdata: Option<PathBuf>,
+    calibration: Option<Calibration>,
     build_router: RouterFactory<'a>,
     workload: Option<Workload>,
     warnings: Vec<String>,
     keep_token_times: bool,
+    keep_breakdown: bool,
     stepping: Stepping,
 }
 
@@ -38,10 +40,12 @@ impl<'a> Run<'a> {
             spec,
             timing: None,
             perfdata: None,
+            calibration: None,
             build_router: &build_router,
             workload: None,
             warnings: Vec::new(),
             keep_token_times: false,
+            keep_breakdown: false,
             stepping: Stepping::default(),
         }
     }
@@ -57,6 +61,14 @@ impl<'a> Run<'a> {
     #[must_use]
     pub fn perfdata(mut self, folder: impl Into<PathBuf>) -> Self {
         self.perfdata = Some(folder.into());
+        self
+    }
+
+    /// Adds to kernels what this record says instead of the one that the spec names; rules `vllm-v1-async` only, under
+    /// others without effect.
+    #[must_use]
+    pub fn calibration(mut self, calibration: Calibration) -> Self {
+        self.calibration = Some(calibration);
         self
     }
 
@@ -88,6 +100,13 @@ impl<'a> Run<'a> {
         self
     }
 
+    /// Notes what time is spent on, for [`Report::breakdown`](crate::Report::breakdown); slow.
+    #[must_use]
+    pub fn keep_breakdown(mut self) -> Self {
+        self.keep_breakdown = true;
+        self
+    }
+
     /// Computes decode steps in this way; the results are the same.
     #[doc(hidden)]
     #[must_use]
@@ -110,8 +129,9 @@ impl<'a> Run<'a> {
             Some(workload) => scenario(&spec.engine, &spec.hardware, workload, &roles)?,
             None => load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)?,
         };
+        let scenario = with_timing(scenario, &spec.timing, self.calibration)?;
         let perfdata = self.perfdata.as_deref();
-        let built_in = timing_provider(&spec.timing, perfdata);
+        let built_in = timing_provider(&spec.timing, &spec.engine, perfdata);
         let provider = self.timing.unwrap_or(built_in.as_ref());
         let step_times = match self.timing {
             Some(_) => StepTimes::Own,
@@ -132,7 +152,11 @@ impl<'a> Run<'a> {
         if self.keep_token_times {
             simulation = simulation.keep_token_times();
         }
-        let mut outcome = simulation.stepping(self.stepping).run(warnings)?;
+        simulation = simulation.stepping(self.stepping);
+        if self.keep_breakdown {
+            simulation = simulation.keep_breakdown();
+        }
+        let mut outcome = simulation.run(warnings)?;
         if scenario.workload().admission() == Admission::OpenLoop {
             let overload = overload_warning(&outcome);
             outcome.report.warnings.extend(overload);

@@ -5,7 +5,7 @@ use dynosim_spec::{ReplayOptimizeSpec, WorkerRole};
 use dynosim_sweep::{Comparison, Mode, OptimizationResult, Sweep};
 
 use crate::error::Error;
-use crate::scenario::{load_scenario, timing_provider};
+use crate::scenario::{load_scenario, timing_provider, with_timing};
 use crate::step_times::StepTimes;
 
 /// Searches deployments of one kind, with everything built in.
@@ -33,7 +33,7 @@ use crate::step_times::StepTimes;
 /// # Ok::<(), dynosim::Error>(())
 /// ```
 pub fn sweep(spec: &ReplayOptimizeSpec, mode: Mode) -> Result<OptimizationResult, Error> {
-    let provider = timing_provider(&spec.timing, None);
+    let provider = timing_provider(&spec.timing, &spec.engine, None);
     let sweep = Sweep::new(spec, sweep_scenario(spec, &[mode])?, provider.as_ref())?;
     let sweep = sweep.with_warnings(sweep_warnings(spec, &[mode], &built_in(spec)));
     Ok(match mode {
@@ -47,7 +47,7 @@ pub fn sweep(spec: &ReplayOptimizeSpec, mode: Mode) -> Result<OptimizationResult
 /// # Errors
 /// As [`sweep()`], if that holds for both kinds.
 pub fn compare(spec: &ReplayOptimizeSpec) -> Result<Comparison, Error> {
-    let provider = timing_provider(&spec.timing, None);
+    let provider = timing_provider(&spec.timing, &spec.engine, None);
     let modes = [Mode::Agg, Mode::Disagg];
     let sweep = Sweep::new(spec, sweep_scenario(spec, &modes)?, provider.as_ref())?;
     let sweep = sweep.with_warnings(sweep_warnings(spec, &modes, &built_in(spec)));
@@ -75,7 +75,8 @@ pub fn sweep_scenario(spec: &ReplayOptimizeSpec, modes: &[Mode]) -> Result<Scena
         let block_size = spec.engine.config(role).block_size.tokens();
         (role == WorkerRole::Decode, std::cmp::Reverse(block_size))
     });
-    load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)
+    let scenario = load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)?;
+    with_timing(scenario, &spec.timing, None)
 }
 
 /// What one ought to know about a sweep over deployments of these kinds with these step times, for

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use dynosim_spec::{Backend, EngineSpec, HardwareSpec, TimingKind, TimingSpec};
+use dynosim_spec::{Backend, EngineSpec, GpuSpec, HardwareSpec, TimingKind, TimingSpec};
+
+use crate::scenario::tables;
 
 /// The system that the roofline was calibrated on.
 const CALIBRATED_SYSTEM: &str = "h200_sxm";
@@ -16,7 +18,7 @@ const CALIBRATED_SYSTEM: &str = "h200_sxm";
 ///
 /// let engine = EngineSpec::new("Qwen/Qwen3-32B", Backend::Vllm);
 /// let step_times = StepTimes::built_in(&TimingSpec::default(), &engine, &HardwareSpec::new("h200_sxm"), None);
-/// assert_eq!(step_times.to_string(), "measured tables of vllm 0.14.0 on h200_sxm");
+/// assert_eq!(step_times.to_string(), "measured tables of vllm 0.19.0 on h200_sxm");
 /// assert_eq!(step_times.warning(), None);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub enum StepTimes {
         version: String,
         /// GPU system.
         system: String,
+        /// The system that was measured, if its figures are scaled to the other.
+        scaled_from: Option<String>,
         /// Folder of the tables, if they are not the bundled ones.
         folder: Option<PathBuf>,
     },
@@ -58,8 +62,9 @@ impl StepTimes {
                     Backend::Vllm => "vllm",
                     Backend::Sglang => "sglang",
                 },
-                version: timing.engine_version(engine.backend).to_owned(),
+                version: timing.engine_version(engine.backend, engine.rules).to_owned(),
                 system: hardware.system.clone(),
+                scaled_from: scaled_from(timing, engine, hardware, perfdata),
                 folder: perfdata.map(Path::to_owned),
             },
             TimingKind::Roofline => Self::Roofline {
@@ -69,7 +74,8 @@ impl StepTimes {
         }
     }
 
-    /// What a reader of results ought to know about step times that nobody has measured.
+    /// What a reader of results ought to know about step times that nobody has measured. Models bound to
+    /// tables say themselves what is wrong with those.
     pub fn warning(&self) -> Option<String> {
         let measured = match self {
             Self::Tables { .. } | Self::Own => true,
@@ -85,6 +91,21 @@ impl StepTimes {
     }
 }
 
+/// The system whose tables are scaled, if the one that was asked for has none. What is wrong with tables or
+/// names, binding says.
+fn scaled_from(
+    timing: &TimingSpec,
+    engine: &EngineSpec,
+    hardware: &HardwareSpec,
+    perfdata: Option<&Path>,
+) -> Option<String> {
+    let gpu = GpuSpec::find(&hardware.system).ok()?;
+    let measured = tables(timing, engine, perfdata)
+        .measured_system(&gpu, engine.backend)
+        .ok()?;
+    (measured != gpu.name).then_some(measured)
+}
+
 impl fmt::Display for StepTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -92,9 +113,18 @@ impl fmt::Display for StepTimes {
                 engine,
                 version,
                 system,
+                scaled_from,
                 folder,
             } => {
-                write!(f, "measured tables of {engine} {version} on {system}")?;
+                match scaled_from {
+                    None => write!(f, "measured tables of {engine} {version} on {system}")?,
+                    Some(measured) => {
+                        write!(
+                            f,
+                            "tables of {engine} {version} measured on {measured}, scaled to {system}"
+                        )?;
+                    }
+                }
                 match folder {
                     Some(folder) => write!(f, ", from {}", folder.display()),
                     None => Ok(()),
@@ -120,7 +150,7 @@ mod tests {
     fn check(provider: TimingKind, system: &str, text: &str, warned: bool) {
         let timing = TimingSpec {
             provider,
-            engine_version: None,
+            ..TimingSpec::default()
         };
         let engine = EngineSpec::new("model", Backend::Sglang);
         let step_times = StepTimes::built_in(&timing, &engine, &HardwareSpec::new(system), None);
@@ -135,6 +165,13 @@ mod tests {
             TimingKind::Table,
             "h200_sxm",
             "measured tables of sglang 0.5.6.post2 on h200_sxm",
+            false,
+        );
+        // Models bound to scaled tables warn about it.
+        check(
+            TimingKind::Table,
+            "h100_sxm",
+            "tables of sglang 0.5.6.post2 measured on h200_sxm, scaled to h100_sxm",
             false,
         );
         check(
@@ -165,7 +202,7 @@ mod tests {
         let step_times = StepTimes::built_in(&TimingSpec::default(), &engine, &hardware, folder);
         assert_eq!(
             step_times.to_string(),
-            "measured tables of vllm 0.14.0 on l40s, from mine"
+            "measured tables of vllm 0.19.0 on l40s, from mine"
         );
     }
 }

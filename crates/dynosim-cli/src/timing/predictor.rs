@@ -1,6 +1,6 @@
 //! Answers single questions about steps and capacities.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dynosim::Error;
@@ -10,7 +10,7 @@ use dynosim::timing::{
 };
 
 use super::points::Point;
-use crate::args::{ProviderArg, TimingArgs};
+use crate::args::{ProviderArg, Quantity, TimingArgs};
 use crate::error::{CliError, chain};
 
 /// What a point says about its workers.
@@ -179,6 +179,24 @@ impl<'a> Predictor<'a> {
         Ok(prediction)
     }
 
+    /// What one ought to know about the tables behind the answers so far.
+    pub(super) fn notes(&self, quantity: Quantity) -> BTreeSet<String> {
+        let other_phase = match quantity {
+            Quantity::Prefill => "generation_attention",
+            Quantity::Decode => "context_attention",
+            Quantity::Capacity => return BTreeSet::new(),
+        };
+        let models = self.bound.values().filter_map(|bound| match bound {
+            Ok(Bound::Table(model)) => Some(model),
+            _ => None,
+        });
+        let notes = models.flat_map(|model| {
+            let repairs = model.repairs().iter().filter(|repair| repair.table != other_phase);
+            model.scaling_note().into_iter().chain(repairs.map(ToString::to_string))
+        });
+        notes.collect()
+    }
+
     /// KV blocks of `block_size` tokens that a worker has room for. If several groups of its GPUs attend to sequences
     /// of their own, these are the blocks of all of them.
     pub(super) fn kv_blocks(&self, shape: &Shape, block_size: u32) -> Result<u64, Refusal> {
@@ -223,9 +241,9 @@ impl<'a> Predictor<'a> {
                 .map_err(|error| Refusal::point(&error))?;
             return Ok(Bound::Roofline(model));
         }
-        let perfdata = &self.args.tables.perfdata;
+        let (perfdata, repair) = (&self.args.tables.perfdata, self.args.repair);
         let tables = self.tables.entry(version.clone()).or_insert_with(|| {
-            let tables = TableTiming::new(version);
+            let tables = TableTiming::new(version).repaired(repair);
             match perfdata {
                 Some(folder) => tables.with_perfdata(folder),
                 None => tables,
@@ -252,6 +270,7 @@ impl<'a> Predictor<'a> {
             gpu: Arc::new(gpu),
             shape: self.parallel(shape),
             engine: engine.resolve(self.backend(shape), WorkerRole::Aggregated),
+            physics: None,
         })
     }
 

@@ -7,6 +7,7 @@ mod readme;
 mod run;
 mod sweep;
 mod timing;
+mod validate;
 
 use command::dynosim;
 
@@ -19,6 +20,7 @@ fn version_and_help_are_there() {
         &["run", "--help"],
         &["sweep", "--help"],
         &["timing", "--help"],
+        &["validate", "--help"],
     ] {
         assert!(dynosim(args).succeeds().stdout.contains("Examples:"), "{args:?}");
     }

@@ -200,10 +200,12 @@ fn arguments_of_other_roles_are_pointed_out() {
 #[test]
 fn one_reason_for_all_sizes_is_told_once() {
     let mut spec = small_sweep();
-    spec["engine"]["model"] = "Qwen/Qwen3-8B".into();
+    spec["engine"]["model"] = "Qwen/Qwen3-32B-FP8".into();
     spec["hardware"]["system"] = "a100_sxm".into();
     spec["timing"] = json!({ "provider": "table" });
-    let ran = dynosim_with_input(&["sweep", "-"], &spec.to_string())
-        .exits(2, "prefill and decode tp 1, 2, 4, 8: no measured");
-    assert_eq!(ran.stderr.matches("no measured tables").count(), 1, "{}", ran.stderr);
+    let ran = dynosim_with_input(&["sweep", "-"], &spec.to_string()).exits(
+        2,
+        "prefill and decode tp 1, 2, 4, 8: a100_sxm has no units for 8-bit floats",
+    );
+    assert_eq!(ran.stderr.matches("has no units").count(), 1, "{}", ran.stderr);
 }

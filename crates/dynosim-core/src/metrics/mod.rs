@@ -1,5 +1,6 @@
 //! What a run measures: records while it goes on, a report at its end.
 
+mod breakdown;
 mod distribution;
 mod gap_tally;
 mod latency;
@@ -7,6 +8,7 @@ mod recorder;
 mod report;
 mod token_trail;
 
+pub use breakdown::{Breakdown, TtftParts};
 pub use distribution::Distribution;
 pub use latency::Latency;
 pub use recorder::RequestRecord;

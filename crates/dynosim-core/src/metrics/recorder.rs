@@ -2,8 +2,10 @@
 
 use dynosim_spec::{RequestId, SimDuration, SimTime, WorkerId};
 
+use super::breakdown::Breakdown;
 use super::gap_tally::GapTally;
 use super::token_trail::TokenTrail;
+use crate::client::ClientPath;
 use crate::prices::StepTime;
 
 /// The life of one request.
@@ -15,11 +17,11 @@ pub struct RequestRecord {
     pub first_admission: Option<SimTime>,
     /// Prompt tokens found in the cache, the most over all its admissions.
     pub reused_tokens: u32,
-    /// When its first token left the engine.
+    /// When its first token reached the client.
     pub first_token: SimTime,
-    /// When its second token left the engine.
+    /// When its second token reached the client.
     pub second_token: SimTime,
-    /// When its latest token left the engine.
+    /// When its latest token reached the client.
     pub last_token: SimTime,
     /// Tokens emitted when it was finished; the three times above mean nothing without as many.
     pub output_tokens: u32,
@@ -43,21 +45,30 @@ impl RequestRecord {
 pub(crate) struct Recorder {
     pub(super) requests: Vec<RequestRecord>,
     pub(crate) gaps: GapTally,
+    /// The way between clients and the scheduler.
+    pub(super) client: ClientPath,
     token_times: Option<Vec<Vec<SimTime>>>,
     /// Time of all steps, and how much of it rests on extrapolation.
     pub(super) step_time: SimDuration,
     pub(super) extrapolated_time: SimDuration,
+    /// What that time was spent on, if that was asked for.
+    pub(crate) breakdown: Option<Breakdown>,
+    /// How long each request was on its way from the client to the router, if that was asked for.
+    pub(super) ways: Option<Vec<SimDuration>>,
 }
 
 impl Recorder {
-    /// Nothing noted yet about `requests` requests.
-    pub(crate) fn new(requests: usize, keep_token_times: bool) -> Self {
+    /// Nothing noted yet about `requests` requests of clients that are so far away.
+    pub(crate) fn new(requests: usize, client: ClientPath, keep_token_times: bool) -> Self {
         Self {
+            client,
             requests: vec![RequestRecord::default(); requests],
             gaps: GapTally::default(),
             token_times: keep_token_times.then(|| vec![Vec::new(); requests]),
             step_time: SimDuration::ZERO,
             extrapolated_time: SimDuration::ZERO,
+            breakdown: None,
+            ways: None,
         }
     }
 
@@ -73,6 +84,19 @@ impl Recorder {
 
     pub(crate) fn arrived(&mut self, request: RequestId, at: SimTime) {
         self.requests[request.index()].arrival = Some(at);
+    }
+
+    /// Notes what time is spent on from now on.
+    pub(crate) fn keep_breakdown(&mut self) {
+        self.breakdown = Some(Breakdown::default());
+        self.ways = Some(vec![SimDuration::ZERO; self.requests.len()]);
+    }
+
+    /// A request takes this long from the client to the router.
+    pub(crate) fn on_the_way(&mut self, request: RequestId, way: SimDuration) {
+        if let Some(ways) = &mut self.ways {
+            ways[request.index()] = way;
+        }
     }
 
     pub(crate) fn sent_to_prefill(&mut self, request: RequestId, worker: WorkerId) {
@@ -97,9 +121,9 @@ impl Recorder {
     /// A request has emitted all its tokens.
     pub(crate) fn finished(&mut self, request: RequestId, tokens: &TokenTrail) {
         let record = &mut self.requests[request.index()];
-        record.first_token = tokens.first;
-        record.second_token = tokens.second;
-        record.last_token = tokens.last;
+        record.first_token = tokens.first + self.client.egress();
+        record.second_token = tokens.second + self.client.egress();
+        record.last_token = tokens.last + self.client.egress();
         record.output_tokens = tokens.tokens;
     }
 
@@ -111,7 +135,7 @@ impl Recorder {
     /// Notes the time of one token, if such times are kept.
     pub(crate) fn keep_token_time(&mut self, request: RequestId, at: SimTime) {
         if let Some(times) = &mut self.token_times {
-            times[request.index()].push(at);
+            times[request.index()].push(at + self.client.egress());
         }
     }
 

@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use super::breakdown::{Breakdown, TtftParts};
 use super::distribution::Distribution;
 use super::gap_tally::CountedGaps;
 use super::latency::Latency;
@@ -26,7 +27,7 @@ pub struct Rejection {
 /// Metrics of one run. Times are milliseconds, rates are per second of simulated time.
 ///
 /// Serialises as one flat object: 65 metrics under the names of the reference, then
-/// `rejected_requests`, `rejections`, `warnings` and `extrapolated_share`.
+/// `rejected_requests`, `rejections`, `warnings` and `extrapolated_share`; if asked for, `breakdown`, an object.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
     /// Requests of the workload.
@@ -59,6 +60,8 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// Share of the priced step time that rests on extrapolation beyond the timing model's data.
     pub extrapolated_share: f64,
+    /// What step time was spent on, if that was asked for.
+    pub breakdown: Option<Breakdown>,
 }
 
 impl Report {
@@ -106,6 +109,14 @@ impl Report {
             rejections,
             warnings,
             extrapolated_share: ratio(recorder.extrapolated_time.as_ms(), recorder.step_time.as_ms()),
+            breakdown: recorder.breakdown.clone().map(|breakdown| Breakdown {
+                ttft: TtftParts::of(
+                    &recorder.requests,
+                    recorder.ways.as_deref().unwrap_or_default(),
+                    recorder.client.egress(),
+                ),
+                ..breakdown
+            }),
         }
     }
 
@@ -164,7 +175,7 @@ impl Report {
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let metrics = self.metrics();
-        let mut map = serializer.serialize_map(Some(metrics.len() + 4))?;
+        let mut map = serializer.serialize_map(Some(metrics.len() + 4 + usize::from(self.breakdown.is_some())))?;
         for (key, value) in &metrics {
             if Self::is_count(key) {
                 // Counts stay below 2^53, where f64 is exact.
@@ -178,6 +189,9 @@ impl Serialize for Report {
         map.serialize_entry("rejections", &self.rejections)?;
         map.serialize_entry("warnings", &self.warnings)?;
         map.serialize_entry("extrapolated_share", &self.extrapolated_share)?;
+        if let Some(breakdown) = &self.breakdown {
+            map.serialize_entry("breakdown", breakdown)?;
+        }
         map.end()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use dynosim_spec::{RequestId, SegmentId, SimDuration, SimTime, WorkerRole};
-use dynosim_timing::StepShape;
+use dynosim_timing::{StepPart, StepShape};
 
 use super::admission::{PrefillBatch, ReserveRatio};
 use super::page_pool::PagePool;
@@ -53,7 +53,7 @@ impl SglangEngine {
         shape.total_kv_tokens = context.pool.kv_tokens();
         shape.active_kv_tokens = tokens.min(shape.total_kv_tokens);
         let time = context.pool.decode_time(&shape)?;
-        context.recorder.priced(time);
+        context.priced(time, StepPart::Decodes(&shape));
         Ok(time.total)
     }
 
@@ -124,7 +124,7 @@ fn price_prefill(batch: &PrefillBatch, context: &mut PassContext<'_>) -> Result<
     }
     let shape = StepShape::prefill(batch.seqs, batch.tokens, batch.prefix_tokens);
     let time = context.prefill_times.time(context.pool, &shape)?;
-    context.recorder.priced(time);
+    context.priced(time, StepPart::Prompts(&shape));
     Ok(time.total)
 }
 

@@ -1,9 +1,11 @@
 //! Which requests emit a token in a pass, and when.
 
 use dynosim_spec::{SimDuration, SimTime, WorkerRole};
-use dynosim_timing::StepShape;
+use dynosim_timing::{StepPart, StepShape};
 
 use super::engine::VllmEngine;
+use super::parts::StepParts;
+use super::scheduling::Batch;
 use super::sequence::{Sequence, SequenceKey};
 use crate::engine::{PassContext, PoolSetup, Signal};
 use crate::error::SimError;
@@ -19,16 +21,14 @@ pub(super) enum Source {
 }
 
 impl VllmEngine {
-    /// Emits a token for every ready request, in running order. Returns the time of the decode part.
-    pub(super) fn emit(
-        &mut self,
-        prefill_time: SimDuration,
-        context: &mut PassContext<'_>,
-    ) -> Result<SimDuration, SimError> {
+    /// Emits a token for every ready request, in running order. Returns the time of the step.
+    pub(super) fn emit(&mut self, batch: &Batch, context: &mut PassContext<'_>) -> Result<SimDuration, SimError> {
         self.prepare_steady_emission(context.pool);
         let mut ready = std::mem::take(&mut self.scratch);
-        let batch = self.collect_ready(&mut ready, context.pool);
-        let result = self.emit_for(&ready, batch, prefill_time, context);
+        let decodes = self.collect_ready(&mut ready, context.pool);
+        let result = self
+            .step_parts(batch, decodes, context)
+            .map(|parts| self.emit_for(&ready, parts, context));
         ready.clear();
         self.scratch = ready;
         result
@@ -59,20 +59,15 @@ impl VllmEngine {
         StepShape::decode(seqs, tokens).with_kv_tokens(active_tokens, pool.kv_tokens())
     }
 
+    /// Emits a token for every member of the steady batch and everybody of `ready`. Returns the time of the step.
     fn emit_for(
         &mut self,
         ready: &[(SequenceKey, Source)],
-        decodes: StepShape,
-        prefill_time: SimDuration,
+        parts: StepParts,
         context: &mut PassContext<'_>,
-    ) -> Result<SimDuration, SimError> {
-        let prefill_end = context.now + prefill_time;
-        let priced = if decodes.decode_seqs > 0 && context.pool.config.role != WorkerRole::Prefill {
-            Some(context.pool.decode_time(&decodes)?)
-        } else {
-            None
-        };
-        let decode_end = prefill_end + priced.map_or(SimDuration::ZERO, |time| time.total);
+    ) -> SimDuration {
+        let prefill_end = context.now + parts.prompts.total;
+        let decode_end = prefill_end + parts.decodes.map_or(SimDuration::ZERO, |(time, _)| time.total);
         let mut anybody_decoded = self.steady.len() > 0;
         self.emit_steady(decode_end, context);
         for &(key, source) in ready {
@@ -84,13 +79,13 @@ impl VllmEngine {
             let emitted = self.emit_one(key, at, context);
             anybody_decoded |= emitted && source == Source::Decode;
         }
-        match priced {
-            Some(time) if anybody_decoded => {
-                context.recorder.priced(time);
-                Ok(time.total)
+        match parts.decodes {
+            Some((time, step)) if anybody_decoded => {
+                context.priced(time, StepPart::Decodes(&step));
+                parts.prompts.total + time.total
             }
             // Everybody was preempted before its turn.
-            _ => Ok(SimDuration::ZERO),
+            _ => parts.prompts.total,
         }
     }
 
@@ -119,9 +114,9 @@ impl VllmEngine {
             if context.pool.config.role != WorkerRole::Prefill {
                 context.recorder.finished(sequence.request, &sequence.tokens);
             }
-            context.signals.push(Signal::Completed(sequence.request));
-            self.blocks
-                .retire(context.pool.prompts.path(sequence.request), sequence.hold);
+            let (request, hold) = (sequence.request, sequence.hold);
+            context.signals.push(Signal::Completed(request));
+            self.take_back(request, hold, context.pool);
             self.running.retain(|&running| running != key);
             self.sequences.remove(key);
         } else if sequence.generated == 1 {

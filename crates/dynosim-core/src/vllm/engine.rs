@@ -2,9 +2,7 @@
 
 use std::collections::VecDeque;
 
-use dynosim_spec::{PreemptionMode, RequestId, SegmentId, SimDuration, SimTime};
-use dynosim_timing::StepShape;
-
+use super::ahead::NotYetSeen;
 use super::emission::Source;
 use super::run::Reach;
 use super::sequence::{Sequence, SequenceKey, SequenceSlab};
@@ -14,22 +12,27 @@ use crate::decode_run::DecodeRun;
 use crate::engine::{Boundary, Engine, Incoming, PassContext, PassTimes, PoolSetup};
 use crate::error::SimError;
 use crate::kv::{BlockPool, PrefixCache};
+use crate::rules::ScheduledWhen;
+use dynosim_spec::{PreemptionMode, RequestId, SegmentId, SimDuration, SimTime};
 
 /// One vLLM-style worker.
 ///
-/// Invariants: every sequence is in exactly one of `waiting` and `running`; a waiting one holds no
+/// Invariants: every sequence is in exactly one of `waiting`, `not_yet_seen` and `running`; a waiting one holds no
 /// blocks; `running` is in order of admission.
 #[derive(Debug)]
 pub(crate) struct VllmEngine {
     pub(super) blocks: BlockPool,
     pub(super) sequences: SequenceSlab,
     pub(super) waiting: VecDeque<SequenceKey>,
+    /// Waiting requests that the scheduler has not seen yet, among other things.
+    pub(super) not_yet_seen: NotYetSeen,
     pub(super) running: Vec<SequenceKey>,
     /// Number of the current step.
     pub(super) step: u64,
     pub(super) scratch: Vec<(SequenceKey, Source)>,
     pub(super) steady: SteadyBatch,
     pub(super) reach: Reach,
+    scheduled_when: ScheduledWhen,
     /// Steps computed at once that have not happened yet.
     run: Option<DecodeRun>,
 }
@@ -49,11 +52,13 @@ impl VllmEngine {
             blocks: BlockPool::new(pool.config.block_size, pool.num_gpu_blocks, cache),
             sequences: SequenceSlab::default(),
             waiting: VecDeque::new(),
+            not_yet_seen: NotYetSeen::default(),
             running: Vec::new(),
             step: 0,
             scratch: Vec::new(),
             steady: SteadyBatch::default(),
             reach: Reach::default(),
+            scheduled_when: pool.rules.scheduled_when,
             run: None,
         }
     }
@@ -61,20 +66,12 @@ impl VllmEngine {
     /// Schedules and computes one step. Returns how long it takes.
     fn single_pass(&mut self, context: &mut PassContext<'_>) -> Result<SimDuration, SimError> {
         self.step += 1;
-        let batch = self.schedule(context);
-        let prefill_time = if batch.prefill_seqs == 0 {
-            SimDuration::ZERO
-        } else {
-            let shape = StepShape::prefill(batch.prefill_seqs, batch.prefill_tokens, batch.prefill_prefix_tokens);
-            let time = context.prefill_times.time(context.pool, &shape)?;
-            context.recorder.priced(time);
-            time.total
-        };
-        let decode_time = self.emit(prefill_time, context)?;
+        let batch = self.schedule_step(context);
+        let duration = self.emit(&batch, context)?;
         self.join_steady(context);
         let blocks = u64::from(context.pool.num_gpu_blocks);
         debug_assert!(self.blocks.active_blocks() <= blocks, "no more blocks than there are");
-        Ok(prefill_time + decode_time)
+        Ok(duration)
     }
 
     fn run_times(&self, run: &DecodeRun, context: &PassContext<'_>) -> PassTimes {
@@ -114,19 +111,24 @@ impl Engine for VllmEngine {
     fn enqueue(&mut self, incoming: Incoming) {
         let hold = self.blocks.no_hold(incoming.input_tokens);
         let key = self.sequences.insert(Sequence::new(incoming, hold));
-        self.waiting.push_back(key);
+        match self.scheduled_when {
+            ScheduledWhen::StepStarts => self.waiting.push_back(key),
+            ScheduledWhen::StepBeforeStarts => self.not_yet_seen.arrived.push_back(key),
+        }
     }
 
     fn has_work(&self) -> bool {
-        !(self.waiting.is_empty() && self.running.is_empty())
+        !(self.waiting.is_empty() && self.running.is_empty() && self.not_yet_seen.arrived.is_empty())
     }
 
     fn head(&self) -> Option<RequestId> {
-        let key = self.running.first().or(self.waiting.front())?;
+        let arrived = self.not_yet_seen.arrived.front();
+        let key = self.running.first().or(self.waiting.front()).or(arrived)?;
         Some(self.sequences[*key].request)
     }
 
     fn start_pass(&mut self, context: &mut PassContext<'_>) -> Result<PassTimes, SimError> {
+        self.see_what_nobody_waits_for(context.pool);
         if let Some(run) = self.plan_run(context)? {
             context.progressed = true;
             self.run = Some(run);

@@ -2,8 +2,10 @@
 //! preemption by recomputation.
 
 mod absorption;
+mod ahead;
 mod emission;
 mod engine;
+mod parts;
 mod run;
 mod scheduling;
 mod sequence;

@@ -72,7 +72,7 @@ impl VllmEngine {
     pub(super) fn plan_run(&mut self, context: &mut PassContext<'_>) -> Result<Option<DecodeRun>, SimError> {
         let pool = context.pool;
         let inputs = pool.timing.decode_depends_on();
-        if inputs == DecodeInputs::WholeStep || context.stepping == Stepping::Single {
+        if inputs == DecodeInputs::WholeStep || context.stepping == Stepping::Single || !self.not_yet_seen.is_empty() {
             return Ok(None);
         }
         let Some(batch) = self.decode_batch(pool) else {

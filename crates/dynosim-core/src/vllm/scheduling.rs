@@ -135,7 +135,7 @@ impl VllmEngine {
             .config
             .max_num_seqs
             .map_or(usize::MAX, |seqs| seqs as usize);
-        while !batch.preempted && self.running.len() < most_running {
+        while !batch.preempted && self.places_taken() < most_running {
             let Some(&key) = self.waiting.front() else { break };
             let budget_before = batch.budget;
             let (attempt, _) = self.try_schedule(key, Standing::Waiting, batch, context);
@@ -151,6 +151,11 @@ impl VllmEngine {
                 break;
             }
         }
+    }
+
+    /// Places among the running requests that nobody else can have.
+    pub(super) fn places_taken(&self) -> usize {
+        self.running.len() + self.not_yet_seen.places_taken()
     }
 
     /// Gives one request its share of the step, taking the blocks for it. Also returns how many

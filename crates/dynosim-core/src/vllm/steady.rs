@@ -286,11 +286,11 @@ impl VllmEngine {
     fn finish_member(&mut self, key: SequenceKey, member: &Member, context: &mut PassContext<'_>) {
         self.leave_steady(key, member);
         let sequence = &self.sequences[key];
+        let (request, hold) = (sequence.request, sequence.hold);
         self.steady.tokens -= u64::from(sequence.length());
-        context.recorder.finished(sequence.request, &sequence.tokens);
-        context.signals.push(Signal::Completed(sequence.request));
-        self.blocks
-            .retire(context.pool.prompts.path(sequence.request), sequence.hold);
+        context.recorder.finished(request, &sequence.tokens);
+        context.signals.push(Signal::Completed(request));
+        self.take_back(request, hold, context.pool);
         self.sequences.remove(key);
     }
 

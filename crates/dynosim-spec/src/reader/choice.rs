@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use super::rule::Rule;
 use crate::engine::{Backend, PreemptionMode, QueuePolicy, Rules, SchedulePolicy, WorkerRole};
+use crate::model::WeightFormat;
 use crate::router::RouterMode;
-use crate::spec::{Objective, SweepRouterMode, TimingKind};
+use crate::spec::{Objective, StepTerm, SweepRouterMode, TimingKind};
 use crate::workload_spec::TraceFormat;
 
 /// A type whose values are words; the words are those it is serialised as.
@@ -55,7 +56,15 @@ impl Choice for Backend {
 }
 
 impl Choice for Rules {
-    const ALL: &[Self] = &[Self::VllmV1, Self::Dynosim12];
+    const ALL: &[Self] = &[Self::VllmV1Async, Self::VllmV1, Self::Dynosim12];
+}
+
+impl Choice for WeightFormat {
+    const ALL: &[Self] = &[Self::Bfloat16, Self::Fp8PerTensor, Self::Fp8Block];
+}
+
+impl Choice for StepTerm {
+    const ALL: &[Self] = Self::ALL;
 }
 
 impl Choice for WorkerRole {
@@ -101,7 +110,7 @@ mod tests {
     #[test]
     fn choices_are_listed_in_words() {
         assert_eq!(Rule::<Backend>::wanted(&OneOf), "vllm or sglang");
-        assert_eq!(Rule::<Rules>::wanted(&OneOf), "vllm-v1 or dynosim-1.2");
+        assert_eq!(Rule::<Rules>::wanted(&OneOf), "vllm-v1-async, vllm-v1 or dynosim-1.2");
         assert_eq!(
             Rule::<Objective>::wanted(&OneOf),
             "throughput, mean_ttft or mean_e2e_latency"

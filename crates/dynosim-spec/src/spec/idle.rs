@@ -15,6 +15,18 @@ const PREFILL: Names = &[PREFILL_KEY.0, PREFILL_KEY.1];
 const DECODE: Names = &[DECODE_KEY.0, DECODE_KEY.1];
 const TRANSFER: [&str; 2] = ["kv_bytes_per_token", "kv_transfer_bandwidth"];
 
+/// Calibrations and what to leave out of a step, where steps are bare sums of their kernels.
+pub(super) fn warn_about_physics(section: &mut Section<'_, '_>, engine: &EngineSpec) {
+    let why = match (engine.backend, engine.rules) {
+        (Backend::Vllm, Rules::VllmV1Async) => return,
+        (Backend::Vllm, Rules::VllmV1 | Rules::Dynosim12) => "under rules other than vllm-v1-async",
+        (Backend::Sglang, _) => "with backend sglang",
+    };
+    for path in ["timing.calibration", "timing.without"] {
+        section.idle(path, why);
+    }
+}
+
 impl EngineSpec {
     /// Within the `engine` object: arguments that no worker reads.
     pub(super) fn warn_about_idle_args(&self, section: &mut Section<'_, '_>, pools: Pools) {
@@ -74,8 +86,8 @@ impl EngineSpec {
         let Some(object) = for_decode else {
             return;
         };
-        if self.backend == Backend::Vllm && self.rules == Rules::VllmV1 {
-            let why = "on decode workers under rules vllm-v1, which take prompts whole";
+        if self.backend == Backend::Vllm && self.rules != Rules::Dynosim12 {
+            let why = "on decode workers under rules vllm-v1 and vllm-v1-async, which take prompts whole";
             idle(section, object, "enable_chunked_prefill", why);
         }
         let why = "on decode workers, whose router never queues";

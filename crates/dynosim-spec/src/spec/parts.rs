@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Backend;
-use crate::reader::{OneOf, Presence, Section, Text, Whole};
+use crate::engine::{Backend, Rules};
+use crate::reader::{Flag, OneOf, Presence, Section, Text, Whole};
 
 /// The GPUs: the `hardware` object of a spec.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -62,23 +62,104 @@ pub struct TimingSpec {
     /// Engine version whose measurements are meant; only tables have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine_version: Option<String>,
+    /// Whether measurements that cannot be true are replaced by sound ones of another version, see
+    /// [`repairs`](Self::repairs); only tables have any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<bool>,
+    /// What the engine adds to its kernels, under rules `vllm-v1-async`: the path of a
+    /// [`Calibration`](crate::Calibration), or [`TimingSpec::NO_CALIBRATION`]. `None` is the bundled record for the engine
+    /// and the model's weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<String>,
+    /// Parts of a step that are left out, to see what they are worth; rules `vllm-v1-async` only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<StepTerm>,
+}
+
+/// A part of the physics of a step that can be left out of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StepTerm {
+    /// Steps are scheduled one step ahead; without it, when the step before has ended.
+    Pipeline,
+    /// Prompts and generated tokens share one pass; without it, they are priced apart and added.
+    FusedPass,
+    /// Each prompt's attention is priced by its own length; without it, all by the mean length.
+    PromptSquares,
+    /// Steps that only generate are padded to a CUDA graph's size.
+    GraphPadding,
+    /// Attention of generated tokens splits the KV cache of long sequences over the GPU; without it, it is priced as
+    /// the table has it. A calibrated bandwidth replaces both.
+    SplitKv,
+    /// Large matrix multiplications of real data are slower than measured.
+    GemmDerate,
+    /// Every all-reduce costs more than in a table measured without waiting for other ranks.
+    AllReduceCall,
+    /// The small kernels beside attention (rotary embedding, KV write, norms of queries and keys) run in steps that
+    /// only generate, too.
+    SideKernels,
+    /// The constant of every step.
+    StepConstant,
+    /// The way of requests and tokens between client and scheduler.
+    Client,
+}
+
+impl StepTerm {
+    /// Every term.
+    pub const ALL: &[Self] = &[
+        Self::Pipeline,
+        Self::FusedPass,
+        Self::PromptSquares,
+        Self::GraphPadding,
+        Self::SplitKv,
+        Self::GemmDerate,
+        Self::AllReduceCall,
+        Self::SideKernels,
+        Self::StepConstant,
+        Self::Client,
+    ];
 }
 
 impl TimingSpec {
-    /// The engine version, with the default of the backend filled in: 0.14.0 for vLLM, 0.5.6.post2 for SGLang.
-    pub fn engine_version(&self, backend: Backend) -> &str {
-        self.engine_version.as_deref().unwrap_or(match backend {
-            Backend::Vllm => "0.14.0",
-            Backend::Sglang => "0.5.6.post2",
+    /// The calibration in which every constant is neutral.
+    pub const NO_CALIBRATION: &str = "none";
+
+    /// The engine version, with the default filled in: 0.5.6.post2 for SGLang; for vLLM 0.19.0, whose matrix
+    /// products were measured without a separate quantisation, or 0.14.0 under the rules of the reference or
+    /// close to it, as the reference has it.
+    pub fn engine_version(&self, backend: Backend, rules: Rules) -> &str {
+        self.engine_version.as_deref().unwrap_or(match (backend, rules) {
+            (Backend::Vllm, Rules::VllmV1Async) => "0.19.0",
+            (Backend::Vllm, Rules::VllmV1 | Rules::Dynosim12) => "0.14.0",
+            (Backend::Sglang, _) => "0.5.6.post2",
         })
+    }
+
+    /// Whether measurements that cannot be true are replaced: as given, else under all rules but `dynosim-1.2`,
+    /// whose purpose is to agree with a simulator that uses them.
+    pub fn repairs(&self, rules: Rules) -> bool {
+        self.repair.unwrap_or(rules != Rules::Dynosim12)
     }
 
     /// Walks the fields.
     pub(super) fn fields(&mut self, section: &mut Section<'_, '_>) {
         let known = section.optional("provider", &mut self.provider, &OneOf);
         section.option("engineVersion", &mut self.engine_version, &Text);
-        if known && self.provider != TimingKind::Table && self.engine_version.is_some() {
-            section.warn("engineVersion", "only has an effect with provider table");
+        section.option("repair", &mut self.repair, &Flag);
+        section.option("calibration", &mut self.calibration, &Text);
+        if section.has("without") || !self.without.is_empty() {
+            section.list("without", &mut self.without, &OneOf);
+        } else {
+            section.accept(&["without"]);
+        }
+        if known && self.provider != TimingKind::Table {
+            let given = [
+                ("engineVersion", self.engine_version.is_some()),
+                ("repair", self.repair.is_some()),
+            ];
+            for (key, _) in given.into_iter().filter(|(_, given)| *given) {
+                section.warn(key, "only has an effect with provider table");
+            }
         }
     }
 }

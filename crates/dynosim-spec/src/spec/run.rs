@@ -107,16 +107,28 @@ impl RunSpec {
         section.object("router", Presence::Optional, |section| router.fields(section));
         section.object("timing", Presence::Optional, |section| timing.fields(section));
         section.optional("seed", seed, &Whole::at_least(0));
-        let round_robin = router.mode == RouterMode::RoundRobin;
-        if router.seed.is_some() {
-            section.idle("seed", "because router.seed is given");
-        } else if round_robin && *seed != 0 {
-            section.idle("seed", "with router mode round_robin");
-        }
-        idle::warn_about_queue_policies(section, engine, pools, round_robin, &router.base_config);
+        warn_about_idle_routing(section, engine, pools, router, *seed);
         idle::warn_about_shared_prefixes(section, engine, pools, workload);
+        idle::warn_about_physics(section, engine);
         for key in ["sla", "objective", "search", "maxParallelEvals"] {
             section.hint(key, "it belongs to a sweep, and this is a single run");
         }
     }
+}
+
+/// Within a whole document: settings that no router of it reads.
+pub(super) fn warn_about_idle_routing(
+    section: &mut Section<'_, '_>,
+    engine: &EngineSpec,
+    pools: Pools,
+    router: &RunRouterSpec,
+    seed: u64,
+) {
+    let round_robin = router.mode == RouterMode::RoundRobin;
+    if router.seed.is_some() {
+        section.idle("seed", "because router.seed is given");
+    } else if round_robin && seed != 0 {
+        section.idle("seed", "with router mode round_robin");
+    }
+    idle::warn_about_queue_policies(section, engine, pools, round_robin, &router.base_config);
 }

@@ -160,6 +160,7 @@ impl ReplayOptimizeSpec {
         }
         idle::warn_about_queue_policies(section, engine, Pools::Any, only_round_robin, &router.base_config);
         idle::warn_about_shared_prefixes(section, engine, Pools::Any, workload);
+        idle::warn_about_physics(section, engine);
         section.hint("topology", "a sweep searches for it; a single run needs it");
     }
 }

@@ -4,6 +4,7 @@ mod built_in_code;
 mod defaults;
 mod engine_mistakes;
 mod idle;
+mod measured_setup;
 mod mistakes;
 mod round_trip;
 mod snippets;

@@ -6,18 +6,21 @@ use crate::reader::{OneOf, Real, Section, Text, Whole};
 const COUNT: Whole = Whole::at_least(1);
 const NUMBER: Whole = Whole::at_least(0);
 const SHARE: Real = Real::at_least(0.0).at_most(1.0);
+const RANGE_RATIO: Real = Real::above(0.0).at_most(1.0);
 const RATIO: Real = Real::above(0.0);
 /// Thirty years, far within the simulated clock.
 const SPAN_MS: Real = Real::at_least(0.0).at_most(1e12);
 
 const LOADS: [&str; 3] = ["concurrency", "requestRate", "arrivalIntervalMs"];
-const SYNTHETIC_ONLY: [&str; 11] = [
+const SYNTHETIC_ONLY: [&str; 13] = [
     "isl",
     "osl",
     "requestCount",
     "concurrency",
     "requestRate",
     "arrivalIntervalMs",
+    "lengthRangeRatio",
+    "lengthSeed",
     "sharedPrefixRatio",
     "numPrefixGroups",
     "turnsPerSession",
@@ -64,6 +67,8 @@ impl SyntheticWorkload {
         }
         let count = section.required("requestCount", &mut self.request_count, &COUNT);
         self.load.fields(section);
+        section.optional("lengthRangeRatio", &mut self.length_range_ratio, &RANGE_RATIO);
+        section.optional("lengthSeed", &mut self.length_seed, &NUMBER);
         let ratio = section.optional("sharedPrefixRatio", &mut self.shared_prefix_ratio, &SHARE);
         let groups = section.optional("numPrefixGroups", &mut self.num_prefix_groups, &NUMBER);
         if ratio && groups && self.shared_prefix_ratio > 0.0 && self.num_prefix_groups == 0 {
@@ -93,6 +98,9 @@ impl SyntheticWorkload {
         }
         if !matches!(self.load, SyntheticLoad::RequestRate(_)) && self.arrival_seed != DEFAULT_ARRIVAL_SEED {
             section.idle("arrivalSeed", "without requestRate");
+        }
+        if !self.lengths_differ() && self.length_seed != 0 {
+            section.idle("lengthSeed", "when lengthRangeRatio is 1");
         }
         if self.turns_per_session == 1 && self.inter_turn_delay_ms > 0.0 {
             section.idle("interTurnDelayMs", "when turnsPerSession is 1");

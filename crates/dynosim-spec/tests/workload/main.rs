@@ -1,6 +1,7 @@
 //! Workloads through the public interface.
 
 mod agentic;
+mod lengths;
 mod mooncake;
 mod mooncake_errors;
 mod public_traces;

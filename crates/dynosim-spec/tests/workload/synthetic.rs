@@ -17,6 +17,8 @@ pub(crate) fn spec() -> SyntheticWorkload {
         osl: 7,
         request_count: 3,
         load: SyntheticLoad::ArrivalIntervalMs(10.0),
+        length_range_ratio: 1.0,
+        length_seed: 0,
         shared_prefix_ratio: 0.0,
         num_prefix_groups: 0,
         turns_per_session: 1,

@@ -32,6 +32,15 @@ fn impossible_fields_are_named() {
         },
         "`workload.turnsPerSession` is 0; it must be at least 1",
     );
+    for (ratio, shown) in [(0.0, "0"), (1.1, "1.1"), (f64::NAN, "NaN")] {
+        check(
+            SyntheticWorkload {
+                length_range_ratio: ratio,
+                ..spec()
+            },
+            &format!("`workload.lengthRangeRatio` is {shown}; it must be above 0 and at most 1"),
+        );
+    }
     check(
         SyntheticWorkload {
             shared_prefix_ratio: 1.5,

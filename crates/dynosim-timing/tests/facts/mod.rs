@@ -18,6 +18,7 @@ pub(crate) fn h200_sxm() -> GpuSpec {
         intra_node_bandwidth: 450e9,
         inter_node_bandwidth: 50e9,
         gpus_per_node: 8,
+        multiprocessors: 132,
     }
 }
 
@@ -93,6 +94,7 @@ pub(crate) fn deployment(model: ModelSpec, tp: u32, backend: Backend) -> Deploym
         model: Some(Arc::new(model)),
         gpu: Arc::new(h200_sxm()),
         shape: ParallelShape::tensor(tp),
+        physics: None,
         engine: EngineConfig {
             backend,
             role: WorkerRole::Aggregated,

@@ -15,7 +15,7 @@ fn model_backend_and_rules() {
         &[
             "engine.model: is missing; must be a text that is not empty",
             "engine.backend: must be vllm or sglang, got \"trtllm\"",
-            "engine.rules: must be vllm-v1 or dynosim-1.2, got \"v1\"",
+            "engine.rules: must be vllm-v1-async, vllm-v1 or dynosim-1.2, got \"v1\"",
         ],
     );
 }

@@ -80,8 +80,7 @@ fn work_that_the_workers_of_a_role_do_not_do() {
     };
     let speedup =
         "decode_speedup_ratio: 2 has no effect on prefill workers of the vLLM-style engine, which do not decode";
-    let chunks =
-        "enable_chunked_prefill: false has no effect on decode workers under rules vllm-v1, which take prompts whole";
+    let chunks = "enable_chunked_prefill: false has no effect on decode workers under rules vllm-v1 and vllm-v1-async, which take prompts whole";
     let queue = "router_queue_policy: \"wspt\" has no effect on decode workers, whose router never queues";
     let expected = [
         format!("engine.prefillEngineArgs.{speedup}"),

@@ -279,9 +279,14 @@ fn the_rest_of_a_sweep() {
 #[test]
 fn what_belongs_to_a_sweep_is_no_part_of_a_run() {
     check_run(
-        &[set("sla", json!({})), set("timing.provider", json!("aic"))],
+        &[
+            set("sla", json!({})),
+            set("timing.provider", json!("aic")),
+            set("timing.repair", json!("yes")),
+        ],
         &[
             "timing.provider: must be table, roofline or polynomial, got \"aic\"",
+            "timing.repair: must be true or false, got \"yes\"",
             "sla: unknown key; it belongs to a sweep, and this is a single run",
         ],
     );

@@ -7,6 +7,7 @@ use crate::engine::{Backend, PreemptionMode, QueuePolicy, Rules, SchedulePolicy}
 use crate::engine_args::{EngineArgs, Limit, SglangArgs};
 use crate::parallel_shape::ParallelShape;
 use crate::router::RouterMode;
+use crate::spec::StepTerm;
 use crate::spec::{
     EngineSpec, HardwareSpec, KvRouterConfig, Objective, ReplayOptimizeSpec, RunRouterSpec, RunSpec, SearchSpec,
     SlaSpec, SweepRouterMode, SweepRouterSpec, TimingKind, TimingSpec, Topology,
@@ -71,7 +72,7 @@ prop_compose! {
 fn engine() -> impl Strategy<Value = EngineSpec> {
     prop::sample::select(vec![Backend::Vllm, Backend::Sglang]).prop_flat_map(|backend| {
         let pools = option::of((engine_args(backend), engine_args(backend)));
-        let rules = prop::sample::select(vec![Rules::VllmV1, Rules::Dynosim12]);
+        let rules = prop::sample::select(vec![Rules::VllmV1Async, Rules::VllmV1, Rules::Dynosim12]);
         ("[a-z/\"\\\\]{1,8}", rules, engine_args(backend), pools).prop_map(move |(model, rules, base, pools)| {
             let (prefill_engine_args, decode_engine_args) = pools.unzip();
             EngineSpec {
@@ -98,6 +99,8 @@ prop_compose! {
     fn synthetic()(
         load in load(),
         isl in 1_u32..1_000_000,
+        length_range_ratio in prop_oneof![Just(1.0), 1e-9..1.0],
+        length_seed in any::<u64>(),
         shared_prefix_ratio in 0.0..=1.0,
         num_prefix_groups in 1_u32..100,
         turns_per_session in 1_u32..10,
@@ -105,6 +108,8 @@ prop_compose! {
         arrival_seed in any::<u64>(),
     ) -> SyntheticWorkload {
         SyntheticWorkload {
+            length_range_ratio,
+            length_seed,
             shared_prefix_ratio,
             num_prefix_groups,
             turns_per_session,
@@ -164,8 +169,11 @@ prop_compose! {
     fn timing()(
         provider in prop::sample::select(vec![TimingKind::Table, TimingKind::Roofline, TimingKind::Polynomial]),
         engine_version in option::of("[0-9.]{1,6}"),
+        repair in option::of(any::<bool>()),
+        calibration in option::of("[a-z./]{1,9}"),
+        without in prop::sample::subsequence(StepTerm::ALL, 0..=StepTerm::ALL.len()),
     ) -> TimingSpec {
-        TimingSpec { provider, engine_version }
+        TimingSpec { provider, engine_version, repair, calibration, without }
     }
 }
 

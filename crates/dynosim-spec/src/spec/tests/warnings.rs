@@ -31,12 +31,16 @@ fn synthetic_fields_beside_a_trace() {
         &[
             set("workload.traceFile", json!("trace.jsonl")),
             set("workload.sharedPrefixRatio", json!("anything")),
+            set("workload.lengthRangeRatio", json!(0.8)),
+            set("workload.lengthSeed", json!(1)),
         ],
         &[
             "workload.isl: is ignored because traceFile is given",
             "workload.osl: is ignored because traceFile is given",
             "workload.requestCount: is ignored because traceFile is given",
             "workload.concurrency: is ignored because traceFile is given",
+            "workload.lengthRangeRatio: is ignored because traceFile is given",
+            "workload.lengthSeed: is ignored because traceFile is given",
             "workload.sharedPrefixRatio: is ignored because traceFile is given",
         ],
     );
@@ -48,12 +52,14 @@ fn workload_fields_without_an_effect() {
         &[
             set("workload.arrivalSpeedupRatio", json!(2)),
             set("workload.arrivalSeed", json!(1)),
+            set("workload.lengthSeed", json!(3)),
             set("workload.interTurnDelayMs", json!(5)),
             set("workload.numPrefixGroups", json!(4)),
         ],
         &[
             "workload.arrivalSpeedupRatio: 2 has no effect in a closed loop (concurrency)",
             "workload.arrivalSeed: 1 has no effect without requestRate",
+            "workload.lengthSeed: 3 has no effect when lengthRangeRatio is 1",
             "workload.interTurnDelayMs: 5 has no effect when turnsPerSession is 1",
             "workload.numPrefixGroups: 4 has no effect when sharedPrefixRatio is 0",
         ],
@@ -106,11 +112,15 @@ fn hardware_and_timing() {
     check_run(
         &[
             set("hardware.totalGpus", json!(8)),
-            set("timing", json!({"provider": "polynomial", "engineVersion": "0.14.0"})),
+            set(
+                "timing",
+                json!({"provider": "polynomial", "engineVersion": "0.14.0", "repair": false}),
+            ),
         ],
         &[
             "hardware.totalGpus: 8 has no effect in a single run, whose topology says how many GPUs it uses",
             "timing.engineVersion: only has an effect with provider table",
+            "timing.repair: only has an effect with provider table",
         ],
     );
 }

@@ -27,7 +27,7 @@ fn a_record_is_written_that_the_setup_can_name() {
     let folder = Folder::new();
     let out = folder.path("mine.json");
     let ran = calibrate(&folder, &async_setup(), &["-o", &out, "--fit", "stepMs"]).succeeds();
-    assert!(ran.stdout.contains("1 constants fitted to 4 points"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("1 constant fitted to 4 points"), "{}", ran.stdout);
     assert!(ran.stdout.contains("each isl/osl by the others"), "{}", ran.stdout);
     let record = folder.json("mine.json");
     assert_eq!(record["name"], "mine");
@@ -61,11 +61,22 @@ fn a_record_is_written_that_the_setup_can_name() {
 #[test]
 fn a_record_on_standard_output_is_alone_there() {
     let folder = Folder::new();
-    let args = ["-o", "-", "--fit", "stepMs", "--tp", "1", "--name", "n"];
+    let args = [
+        "-o",
+        "-",
+        "--fit",
+        "stepMs",
+        "--tp",
+        "1",
+        "--name",
+        "n",
+        "--date",
+        "2026-01-31",
+    ];
     let ran = calibrate(&folder, &async_setup(), &args).succeeds();
     let record: Value = serde_json::from_str(&ran.stdout).expect("JSON alone");
-    assert_eq!(record["name"], "n");
-    assert!(ran.stderr.contains("1 constants fitted to 3 points"), "{}", ran.stderr);
+    assert_eq!((&record["name"], &record["date"]), (&json!("n"), &json!("2026-01-31")));
+    assert!(ran.stderr.contains("1 constant fitted to 3 points"), "{}", ran.stderr);
     assert!(ran.stderr.contains("other tp, after"), "{}", ran.stderr);
 }
 

@@ -347,7 +347,7 @@ impl Model<'_> {
             .zip(has_effect)
             .filter(|(_, effect)| **effect)
         {
-            factor.put(&mut record, factor.from_search(value), source);
+            factor.put(&mut record, factor.value_at(value), source);
         }
         record
     }
@@ -358,12 +358,12 @@ impl Model<'_> {
             .iter()
             .zip(found)
             .map(|(factor, ((&value, &has_effect), error))| {
-                let value = factor.from_search(value);
+                let value = factor.value_at(value);
                 FittedConstant {
                     key: factor.key,
                     before: factor.value_in(self.record),
                     after: has_effect.then_some(value),
-                    std_error: error.map(|error| factor.error_from_search(value, error)),
+                    std_error: error.map(|error| factor.error_of(value, error)),
                 }
             })
             .collect()
@@ -478,7 +478,7 @@ fn own_notes(factors: &[Factor], parameters: &[Parameter], fit: &Fit) -> Vec<Str
         if !has_effect {
             notes.push(format!("{key} changes no fitted point, so it stays as it was"));
         } else if value <= parameter.least || value >= parameter.most {
-            let bound = factor.from_search(value);
+            let bound = factor.value_at(value);
             notes.push(format!(
                 "{key} is at its bound of {bound}: what it stands for is not what is missing"
             ));

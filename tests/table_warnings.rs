@@ -27,10 +27,7 @@ fn report(rules: Rules, repair: Option<bool>, warning: &str) -> Report {
     let [found] = &report.warnings[..] else {
         panic!("{:?}", report.warnings);
     };
-    assert!(
-        found.starts_with("table custom_allreduce of vllm 0.14.0 cannot be right for tp 8: "),
-        "{found}"
-    );
+    assert!(found.starts_with("table custom_allreduce of vllm 0.14.0 "), "{found}");
     assert!(found.ends_with(warning), "{found}");
     report
 }
@@ -56,26 +53,18 @@ fn reports_say_what_was_scaled() {
     let step_times = StepTimes::built_in(&spec("h100_sxm").timing, &spec("h100_sxm").engine, &hardware, None);
     assert_eq!(
         step_times.to_string(),
-        "tables of vllm 0.14.0 measured on h200_sxm, scaled to h100_sxm"
+        "tables of vllm 0.19.0 measured on h200_sxm, scaled to h100_sxm"
     );
 }
 
 #[test]
-fn sweeps_say_it_once_for_every_slice() {
+fn sweeps_say_it_once_for_every_table() {
     let engine = EngineSpec::new("Qwen/Qwen3-8B", Backend::Vllm);
     let hardware = HardwareSpec::new("h200_sxm").with_budget(8);
     let mut spec = ReplayOptimizeSpec::new(engine, hardware, workload());
     spec.timing.engine_version = Some("0.19.0".to_owned());
     let result = dynosim::sweep(&spec, Mode::Disagg).expect("tables cover the model");
-    for kv_heads in [2, 4, 8] {
-        let about = format!("head_dim 128, kv heads {kv_heads}:");
-        let said = result.warnings.iter().filter(|warning| warning.contains(&about));
-        assert_eq!(said.count(), 1, "{:?}", result.warnings);
-    }
-    assert!(
-        result
-            .warnings
-            .iter()
-            .all(|warning| warning.ends_with("figures of vllm 0.14.0 are used instead"))
-    );
+    let expected = "table context_attention of vllm 0.19.0 has latencies that cannot be right; the figures of vllm \
+                    0.14.0 are used instead";
+    assert_eq!(result.warnings, [expected]);
 }

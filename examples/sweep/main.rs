@@ -62,7 +62,7 @@ fn main() -> ExitCode {
 fn search(flags: &Flags) -> Result<String, Error> {
     let spec = question::spec(flags);
     let scenario = sweep_scenario(&spec, &[Mode::Disagg])?;
-    let provider = timing_provider(&spec.timing, spec.engine.rules, None);
+    let provider = timing_provider(&spec.timing, &spec.engine, None);
     // Drawn on a terminal only.
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} simulations, {elapsed}") {

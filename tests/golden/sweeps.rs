@@ -98,7 +98,7 @@ fn mode(golden: &Golden) -> Mode {
 fn with_sweep<T>(spec: &ReplayOptimizeSpec, mode: Mode, work: impl FnOnce(&Sweep<'_>) -> T) -> T {
     let roles: &[WorkerRole] = mode.roles();
     let scenario = load_scenario(&spec.engine, &spec.hardware, &spec.workload, roles).expect("a scenario");
-    let provider = timing_provider(&spec.timing, spec.engine.rules, None);
+    let provider = timing_provider(&spec.timing, &spec.engine, None);
     let sweep = Sweep::new(spec, scenario, provider.as_ref()).expect("a sweep");
     work(&sweep)
 }

@@ -37,7 +37,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<(), CliError> {
     let scenario = sweep_scenario(&spec, modes);
     let scenario = scenario.map_err(|error| spec::with_trace_place(error.into(), &spec.workload))?;
     let perfdata = args.tables.perfdata.as_deref();
-    let provider = timing_provider(&spec.timing, spec.engine.rules, perfdata);
+    let provider = timing_provider(&spec.timing, &spec.engine, perfdata);
     let step_times = StepTimes::built_in(&spec.timing, &spec.engine, &spec.hardware, perfdata);
     warnings.extend(sweep_warnings(&spec, modes, &step_times));
     let bar = progress_bar();

@@ -5,7 +5,7 @@ use dynosim_spec::{CalibrationConstants, EnginePhysics, SimDuration, StepTerm};
 /// How long requests and tokens are on their way. Nothing by default.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct ClientPath {
-    ingress_ms: f64,
+    ingress: SimDuration,
     ingress_us_per_token: f64,
     egress: SimDuration,
     resend: SimDuration,
@@ -19,16 +19,21 @@ impl ClientPath {
         let constants = &physics.calibration.constants;
         let value = |constant| CalibrationConstants::value(constant, 0.0);
         Self {
-            ingress_ms: value(constants.ingress_ms.as_ref()),
+            ingress: span(value(constants.ingress_ms.as_ref())),
             ingress_us_per_token: value(constants.ingress_us_per_token.as_ref()),
             egress: span(value(constants.egress_ms.as_ref())),
             resend: span(value(constants.resend_ms.as_ref())),
         }
     }
 
-    /// From a request's leaving the client to the router's seeing it.
-    pub(crate) fn ingress(&self, input_tokens: u32) -> SimDuration {
-        span(self.ingress_ms + self.ingress_us_per_token * f64::from(input_tokens) / 1000.0)
+    /// Turning a prompt into tokens, one request after the other.
+    pub(crate) fn tokenising(&self, input_tokens: u32) -> SimDuration {
+        span(self.ingress_us_per_token * f64::from(input_tokens) / 1000.0)
+    }
+
+    /// The rest of the way from the client to the router.
+    pub(crate) fn ingress(&self) -> SimDuration {
+        self.ingress
     }
 
     /// From the end of a step to its tokens' reaching the client.

@@ -15,7 +15,7 @@ use crate::engine::{Incoming, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
 use crate::events::{Events, PassEnd, Place, PoolIndex};
 use crate::give_up::{LatencyBound, Watch};
-use crate::metrics::{Breakdown, Recorder, Rejection, Report, RequestRecord};
+use crate::metrics::{Recorder, Rejection, Report, RequestRecord};
 use crate::pool::{Moment, Pool};
 use crate::rejection::{output_tokens_on, rejections};
 use crate::rules::{EngineRules, FollowUpStamp};
@@ -59,6 +59,8 @@ pub struct Simulation<'w> {
     workload: &'w Workload,
     rules: EngineRules,
     client: ClientPath,
+    /// When the tokeniser is done with all requests so far.
+    tokeniser_free: SimTime,
     /// The aggregated pool, or the prefill and the decode pool.
     pools: Vec<Pool>,
     now: SimTime,
@@ -115,6 +117,7 @@ impl<'w> Simulation<'w> {
             workload,
             rules,
             client,
+            tokeniser_free: SimTime::ZERO,
             now: SimTime::ZERO,
             turn: (0, 0),
             events: Events::new(&pools.iter().map(Pool::len).collect::<Vec<_>>()),
@@ -140,7 +143,7 @@ impl<'w> Simulation<'w> {
     /// computed one by one, which is slow.
     #[must_use]
     pub fn keep_breakdown(mut self) -> Self {
-        self.recorder.breakdown = Some(Breakdown::default());
+        self.recorder.keep_breakdown();
         self.stepping(Stepping::Single)
     }
 
@@ -309,11 +312,13 @@ impl<'w> Simulation<'w> {
 
     /// A request is sent at `sent`, which is not later than now.
     fn set_off_to_router(&mut self, request: RequestId, sent: SimTime) -> Result<(), SimError> {
-        let ingress = self.client.ingress(self.workload.request(request).input_tokens);
-        if ingress == SimDuration::ZERO {
+        let tokenising = self.client.tokenising(self.workload.request(request).input_tokens);
+        if self.client.ingress() + tokenising == SimDuration::ZERO {
             return self.send(0, request);
         }
-        let arrival = (sent + ingress).max(self.now);
+        self.tokeniser_free = self.tokeniser_free.max(sent) + tokenising;
+        let arrival = (self.tokeniser_free + self.client.ingress()).max(self.now);
+        self.recorder.on_the_way(request, arrival.since(sent));
         self.events.plan_transit(arrival, request, Place::Router);
         Ok(())
     }

@@ -21,10 +21,10 @@ pub enum Backend {
 pub enum Rules {
     /// What the real vLLM V1 engine does with asynchronous scheduling: one fused pass per step, scheduled one
     /// step ahead.
+    #[default]
     #[serde(rename = "vllm-v1-async")]
     VllmV1Async,
     /// What the real vLLM V1 engine does, step after step, with prompts and generated tokens priced apart.
-    #[default]
     #[serde(rename = "vllm-v1")]
     VllmV1,
     /// Parity with the DynoSim released in ai-dynamo 1.2.1.

@@ -18,6 +18,8 @@ pub(crate) struct FusedModel<K: Kernels> {
     /// Whether each prompt's attention is priced by its own length.
     by_own_length: bool,
     step_ms: f64,
+    /// Of the small kernels beside attention of generated tokens.
+    side_work_ms: f64,
     /// What launching attention in a layer costs, whatever there is to compute.
     attention_launch: Reading,
     /// What readers of results ought to know about the kernels' latencies.
@@ -37,12 +39,18 @@ impl<K: Kernels> FusedModel<K> {
         } else {
             GraphSizes::NONE
         };
+        let side_work_ms = if physics.has(StepTerm::SideKernels) {
+            shape.decode_side_work_ms()
+        } else {
+            0.0
+        };
         let attention_launch = kernels.prefill_attention(PromptBatch::new(1, 1, 0));
         let kernels = EngineKernels::new(kernels, &shape, physics);
         Self {
-            dense: DenseModel::padded(shape, kernels, sizes, step_ms),
+            dense: DenseModel::padded(shape, kernels, sizes, step_ms + side_work_ms),
             by_own_length: physics.has(StepTerm::PromptSquares),
             step_ms,
+            side_work_ms,
             attention_launch,
             warnings: Vec::new(),
         }
@@ -113,8 +121,12 @@ impl<K: Kernels> FusedModel<K> {
         let attention = self.decode_attention(batch, kv_tokens);
         let bare = shape.decode(kernels, (batch, batch), attention);
         let mut terms = self.operator_terms(&bare, batch);
-        let rest = self.dense.ask_row(batch, |row| row.price(kv_tokens)).ms - total(&bare).ms - self.step_ms;
+        let rest = self.dense.ask_row(batch, |row| row.price(kv_tokens)).ms
+            - total(&bare).ms
+            - self.step_ms
+            - self.side_work_ms;
         terms.push(PriceTerm::new("graph_padding", rest));
+        terms.push(PriceTerm::new("side_kernels", self.side_work_ms));
         terms.push(PriceTerm::new("step_constant", self.step_ms));
         terms
     }

@@ -151,6 +151,8 @@ pub(crate) struct DenseShape {
     memory_bandwidth: f64,
     /// What goes with prefill attention in each layer; does not depend on the tokens.
     prefill_side_work_ms: f64,
+    /// Whether queries and keys are normalised per head.
+    qk_norm: bool,
 }
 
 impl DenseShape {
@@ -190,6 +192,7 @@ impl DenseShape {
             precision: Precision::of(model.weights, deployment.engine.backend),
             memory_bandwidth: deployment.gpu.memory_bandwidth * MEMORY_EFFICIENCY,
             prefill_side_work_ms: 0.0,
+            qk_norm: model.qk_norm,
         };
         shape.prefill_side_work_ms = shape.side_work_ms(model.qk_norm);
         Ok(shape)
@@ -277,6 +280,19 @@ impl DenseShape {
             layers("ar_1", all_reduce),
             layers("ar_2", all_reduce),
         ]
+    }
+
+    /// What goes with attention of generated tokens in all layers: launching the rotary embedding, the KV write and,
+    /// where the model has them, the norms of queries and of keys.
+    ///
+    /// Nothing in 8 bits: there the measured matrix multiplications hold a quantisation of their input that a running
+    /// engine fuses into other kernels, which is about as long.
+    pub(crate) fn decode_side_work_ms(&self) -> f64 {
+        if self.precision.gemm.is_fp8() {
+            return 0.0;
+        }
+        let launches = if self.qk_norm { 4.0 } else { 2.0 };
+        f64::from(self.layers) * launches * self.memory_bound_ms(0.0)
     }
 
     /// Rotary embedding, KV write and, where the model has them, norms of queries and keys.

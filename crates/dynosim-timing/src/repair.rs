@@ -52,6 +52,32 @@ impl TableRepair {
     }
 }
 
+impl TableRepair {
+    /// What readers of results ought to know about these, each table once if its figures were replaced.
+    pub(crate) fn warnings(repairs: &[Self]) -> Vec<String> {
+        let mut warnings: Vec<String> = Vec::new();
+        for repair in repairs {
+            let Self {
+                table,
+                engine,
+                from_version,
+                ..
+            } = repair;
+            let warning = match &repair.remedy {
+                Remedy::OtherVersion { to_version } => format!(
+                    "table {table} of {engine} {from_version} has latencies that cannot be right; the figures of \
+                     {engine} {to_version} are used instead"
+                ),
+                Remedy::CountedAsExtrapolated | Remedy::AsPublished => repair.to_string(),
+            };
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+        warnings
+    }
+}
+
 impl fmt::Display for TableRepair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -114,8 +114,8 @@ impl fmt::Display for SliceFlaw {
                 peak_ms,
             } => write!(
                 f,
-                "{latencies} of {of} latencies exceed the peak of the GPU (worst: {ms:.4} ms at {at}, where {} {peak_ms:.4} \
-                 ms at the peak rate)",
+                "{latencies} of {of} latencies exceed the peak of the GPU (worst: {ms:.4} ms at {at}, where {} \
+                 {peak_ms:.4} ms at the peak rate)",
                 resource.work()
             ),
             Self::Falling {

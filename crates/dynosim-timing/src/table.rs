@@ -28,14 +28,14 @@ use crate::table_file::{DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice};
 /// square root of latency). Time that rests on anything beyond the measured range is reported in
 /// [`Price::extrapolated_ms`].
 ///
-/// **Impossible figures.** Every slice of a table that a model needs is checked against the peak rates of the GPU, and some for
-/// latencies that fall although the work grows. What is found is in [`TableModel::repairs`]. Nothing is done
-/// about it unless [`TableTiming::repaired`] asks for that.
+/// **Impossible figures.** Every slice of a table that a model needs is checked against the peak rates of the
+/// GPU, and some for latencies that fall although the work grows. What is found is in [`TableModel::repairs`].
+/// Nothing is done about it unless [`TableTiming::repaired`] asks for that.
 ///
-/// **Other GPUs.** A GPU that `GpuSpec::find` knows and nobody has measured is priced from the tables of the measured one with
-/// the nearest memory bandwidth: beyond the shortest latency of its slice, which stands for starting a call,
-/// each latency is multiplied by the ratio of the two GPUs' roofline times of that very call. All time
-/// priced in this way counts as extrapolated, since none of it was measured on that GPU.
+/// **Other GPUs.** A GPU that `GpuSpec::find` knows and nobody has measured is priced from the tables of the
+/// measured one with the nearest memory bandwidth: beyond the shortest latency of its slice, which stands for
+/// starting a call, each latency is multiplied by the ratio of the two GPUs' roofline times of that very call.
+/// All time priced in this way counts as extrapolated, since none of it was measured on that GPU.
 ///
 /// Tables are read at first use and shared by all models of one provider. Binding the same shape again
 /// gives the same model, which has its prices prepared already. So bind all shapes of a sweep through the same
@@ -69,8 +69,8 @@ impl TableTiming {
         self
     }
 
-    /// Whether a slice that cannot be true is replaced by a sound one of the nearest version of the same engine, measured on the
-    /// same GPU. If there is none, the published one is used and its time counts as extrapolated.
+    /// Whether a slice that cannot be true is replaced by a sound one of the nearest version of the same engine,
+    /// measured on the same GPU. If there is none, the published one is used and its time counts as extrapolated.
     #[must_use]
     pub fn repaired(mut self, repaired: bool) -> Self {
         self.mode = if repaired {
@@ -242,7 +242,7 @@ impl Engine {
         };
         let (kernels, repairs) = TableKernels::of(&mut self.tables, client)?;
         let scaling = self.scaled().map(|(measured, target)| scaling_note(&measured, &target));
-        let warnings = scaling.into_iter().chain(repairs.iter().map(ToString::to_string));
+        let warnings = scaling.into_iter().chain(TableRepair::warnings(&repairs));
         let model = FusedModel::new(key.shape.clone(), kernels, deployment, physics);
         let model = Arc::new(model.with_warnings(warnings.collect()));
         self.fused.push((key, Arc::clone(&model)));
@@ -485,7 +485,7 @@ impl TimingModel for TableModel {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let repairs = self.repairs.iter().map(ToString::to_string);
+        let repairs = TableRepair::warnings(&self.repairs);
         self.scaling_note().into_iter().chain(repairs).collect()
     }
 

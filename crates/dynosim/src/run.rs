@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
         };
         let scenario = with_timing(scenario, &spec.timing, self.calibration)?;
         let perfdata = self.perfdata.as_deref();
-        let built_in = timing_provider(&spec.timing, spec.engine.rules, perfdata);
+        let built_in = timing_provider(&spec.timing, &spec.engine, perfdata);
         let provider = self.timing.unwrap_or(built_in.as_ref());
         let step_times = match self.timing {
             Some(_) => StepTimes::Own,

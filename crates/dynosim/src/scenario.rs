@@ -5,26 +5,28 @@ use std::path::Path;
 
 use dynosim_core::Scenario;
 use dynosim_spec::{
-    Admission, Calibration, EnginePhysics, EngineSpec, GpuSpec, HardwareSpec, ModelSpec, Rules, SpecError, TimingKind,
+    Admission, Calibration, EnginePhysics, EngineSpec, GpuSpec, HardwareSpec, ModelSpec, SpecError, TimingKind,
     TimingSpec, WorkerRole, Workload, WorkloadBuilder, WorkloadSpec,
 };
 use dynosim_timing::{PolynomialTiming, RooflineTiming, TableTiming, TimingProvider};
 
 use crate::error::Error;
 
-/// The built-in provider that a spec asks for; whether impossible measurements are replaced depends on the rules if the
-/// spec does not say. `perfdata` is a folder of tables to use instead of the bundled ones.
-pub fn timing_provider(timing: &TimingSpec, rules: Rules, perfdata: Option<&Path>) -> Box<dyn TimingProvider> {
+/// The built-in provider that a spec asks for; which tables it uses, and whether impossible measurements are replaced,
+/// depends on backend and rules if the spec does not say. `perfdata` is a folder of tables to use instead of the
+/// bundled ones.
+pub fn timing_provider(timing: &TimingSpec, engine: &EngineSpec, perfdata: Option<&Path>) -> Box<dyn TimingProvider> {
     match timing.provider {
         TimingKind::Polynomial => Box::new(PolynomialTiming),
         TimingKind::Roofline => Box::new(RooflineTiming),
-        TimingKind::Table => Box::new(tables(timing, perfdata).repaired(timing.repairs(rules))),
+        TimingKind::Table => Box::new(tables(timing, engine, perfdata).repaired(timing.repairs(engine.rules))),
     }
 }
 
 /// The tables that a spec asks for, as published.
-pub(crate) fn tables(timing: &TimingSpec, perfdata: Option<&Path>) -> TableTiming {
-    let tables = TableTiming::new(timing.engine_version.clone());
+pub(crate) fn tables(timing: &TimingSpec, engine: &EngineSpec, perfdata: Option<&Path>) -> TableTiming {
+    let version = timing.engine_version(engine.backend, engine.rules);
+    let tables = TableTiming::new(Some(version.to_owned()));
     match perfdata {
         Some(folder) => tables.with_perfdata(folder),
         None => tables,

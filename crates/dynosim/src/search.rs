@@ -33,7 +33,7 @@ use crate::step_times::StepTimes;
 /// # Ok::<(), dynosim::Error>(())
 /// ```
 pub fn sweep(spec: &ReplayOptimizeSpec, mode: Mode) -> Result<OptimizationResult, Error> {
-    let provider = timing_provider(&spec.timing, spec.engine.rules, None);
+    let provider = timing_provider(&spec.timing, &spec.engine, None);
     let sweep = Sweep::new(spec, sweep_scenario(spec, &[mode])?, provider.as_ref())?;
     let sweep = sweep.with_warnings(sweep_warnings(spec, &[mode], &built_in(spec)));
     Ok(match mode {
@@ -47,7 +47,7 @@ pub fn sweep(spec: &ReplayOptimizeSpec, mode: Mode) -> Result<OptimizationResult
 /// # Errors
 /// As [`sweep()`], if that holds for both kinds.
 pub fn compare(spec: &ReplayOptimizeSpec) -> Result<Comparison, Error> {
-    let provider = timing_provider(&spec.timing, spec.engine.rules, None);
+    let provider = timing_provider(&spec.timing, &spec.engine, None);
     let modes = [Mode::Agg, Mode::Disagg];
     let sweep = Sweep::new(spec, sweep_scenario(spec, &modes)?, provider.as_ref())?;
     let sweep = sweep.with_warnings(sweep_warnings(spec, &modes, &built_in(spec)));

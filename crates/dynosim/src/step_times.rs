@@ -18,7 +18,7 @@ const CALIBRATED_SYSTEM: &str = "h200_sxm";
 ///
 /// let engine = EngineSpec::new("Qwen/Qwen3-32B", Backend::Vllm);
 /// let step_times = StepTimes::built_in(&TimingSpec::default(), &engine, &HardwareSpec::new("h200_sxm"), None);
-/// assert_eq!(step_times.to_string(), "measured tables of vllm 0.14.0 on h200_sxm");
+/// assert_eq!(step_times.to_string(), "measured tables of vllm 0.19.0 on h200_sxm");
 /// assert_eq!(step_times.warning(), None);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl StepTimes {
                     Backend::Vllm => "vllm",
                     Backend::Sglang => "sglang",
                 },
-                version: timing.engine_version(engine.backend).to_owned(),
+                version: timing.engine_version(engine.backend, engine.rules).to_owned(),
                 system: hardware.system.clone(),
                 scaled_from: scaled_from(timing, engine, hardware, perfdata),
                 folder: perfdata.map(Path::to_owned),
@@ -91,8 +91,8 @@ impl StepTimes {
     }
 }
 
-/// The system whose tables are scaled, if the one that was asked for has none. What is wrong with tables or names, binding
-/// says.
+/// The system whose tables are scaled, if the one that was asked for has none. What is wrong with tables or
+/// names, binding says.
 fn scaled_from(
     timing: &TimingSpec,
     engine: &EngineSpec,
@@ -100,7 +100,9 @@ fn scaled_from(
     perfdata: Option<&Path>,
 ) -> Option<String> {
     let gpu = GpuSpec::find(&hardware.system).ok()?;
-    let measured = tables(timing, perfdata).measured_system(&gpu, engine.backend).ok()?;
+    let measured = tables(timing, engine, perfdata)
+        .measured_system(&gpu, engine.backend)
+        .ok()?;
     (measured != gpu.name).then_some(measured)
 }
 
@@ -200,7 +202,7 @@ mod tests {
         let step_times = StepTimes::built_in(&TimingSpec::default(), &engine, &hardware, folder);
         assert_eq!(
             step_times.to_string(),
-            "measured tables of vllm 0.14.0 on l40s, from mine"
+            "measured tables of vllm 0.19.0 on l40s, from mine"
         );
     }
 }

@@ -167,7 +167,9 @@ fn tables_that_are_not_tables() {
         ("other", "{}", "table "),
     ] {
         for table in ["gemm", "context_attention", "generation_attention", "custom_allreduce"] {
-            folder.write(&format!("{name}/h200_sxm/vllm_0.14.0/{table}.json"), content);
+            for version in ["0.14.0", "0.19.0"] {
+                folder.write(&format!("{name}/h200_sxm/vllm_{version}/{table}.json"), content);
+            }
         }
         let perfdata = folder.path(name);
         dynosim_with_input(&["run", "-", "--perfdata", &perfdata], &run).exits(2, message);

@@ -50,6 +50,11 @@ fn printed_output_is_real() {
     );
 }
 
+/// The tables that are used by default need a repair, of which every run tells.
+fn is_about_tables(line: &str) -> bool {
+    line.ends_with("the figures of vllm 0.14.0 are used instead")
+}
+
 #[test]
 fn specs_are_complete() {
     let readme = readme();
@@ -58,7 +63,8 @@ fn specs_are_complete() {
     };
     for (command, spec) in [("run", run), ("sweep", sweep)] {
         let ran = dynosim_with_input(&[command, "-"], spec).succeeds();
-        assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
+        let mut warnings = ran.stderr.lines().filter(|line| line.starts_with("warning"));
+        assert!(warnings.all(is_about_tables), "{}", ran.stderr);
     }
 }
 
@@ -72,7 +78,9 @@ fn every_spec_file_runs_without_a_warning_and_is_named() {
         let command = if path.contains("sweep") { "sweep" } else { "run" };
         let ran = dynosim_at_root(&[command, &path]).succeeds();
         // Step times that nobody has measured are what the roofline's spec is about.
-        let expected = |line: &str| path.contains("roofline") && line.contains("step times are estimates");
+        let expected = |line: &str| {
+            path.contains("roofline") && line.contains("step times are estimates") || is_about_tables(line)
+        };
         let mut warnings = ran.stderr.lines().filter(|line| line.starts_with("warning"));
         assert!(warnings.all(expected), "{path}: {}", ran.stderr);
         assert!(readme.contains(&path), "the README does not name {path}");

@@ -144,7 +144,7 @@ fn step_times_are_named() {
     spec["topology"] = json!({ "workers": 1, "tp": 1 });
     let ran = dynosim_with_input(&["run", "-"], &spec.to_string()).succeeds();
     assert!(
-        ran.stdout.contains("measured tables of vllm 0.14.0 on h200_sxm"),
+        ran.stdout.contains("measured tables of vllm 0.19.0 on h200_sxm"),
         "{}",
         ran.stdout
     );

@@ -1,12 +1,11 @@
 //! Where time goes, term by term.
 
-use dynosim_spec::{Request, SimDuration};
+use dynosim_spec::SimDuration;
 use dynosim_timing::PriceTerm;
 use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::recorder::RequestRecord;
-use crate::client::ClientPath;
 use crate::prices::StepTime;
 
 /// What time was spent on, milliseconds.
@@ -35,20 +34,18 @@ pub struct TtftParts {
 }
 
 impl TtftParts {
-    /// The parts of these requests.
-    pub(crate) fn of<'a>(requests: impl Iterator<Item = (&'a Request, &'a RequestRecord)>, client: ClientPath) -> Self {
+    /// The parts of these requests, each with its way to the router; tokens take `egress` back.
+    pub(crate) fn of(requests: &[RequestRecord], ways: &[SimDuration], egress: SimDuration) -> Self {
         let (mut count, mut sum) = (0, Self::default());
-        for (request, record) in requests.filter(|(_, record)| record.counts()) {
+        for (record, &way) in requests.iter().zip(ways).filter(|(record, _)| record.counts()) {
             let (Some(sent), Some(admitted)) = (record.arrival, record.first_admission) else {
                 continue;
             };
-            let ingress = client.ingress(request.input_tokens);
-            let in_engine = (record.first_token - admitted).as_ms();
             count += 1;
-            sum.ingress += ingress.as_ms();
-            sum.wait += (admitted - (sent + ingress)).as_ms();
-            sum.compute += in_engine - client.egress().as_ms();
-            sum.egress += client.egress().as_ms();
+            sum.ingress += way.as_ms();
+            sum.wait += (admitted - (sent + way)).as_ms();
+            sum.compute += (record.first_token - (admitted + egress)).as_ms();
+            sum.egress += egress.as_ms();
         }
         let mean = |sum: f64| if count == 0 { 0.0 } else { sum / f64::from(count) };
         Self {

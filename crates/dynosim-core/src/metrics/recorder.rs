@@ -53,6 +53,8 @@ pub(crate) struct Recorder {
     pub(super) extrapolated_time: SimDuration,
     /// What that time was spent on, if that was asked for.
     pub(crate) breakdown: Option<Breakdown>,
+    /// How long each request was on its way from the client to the router, if that was asked for.
+    pub(super) ways: Option<Vec<SimDuration>>,
 }
 
 impl Recorder {
@@ -66,6 +68,7 @@ impl Recorder {
             step_time: SimDuration::ZERO,
             extrapolated_time: SimDuration::ZERO,
             breakdown: None,
+            ways: None,
         }
     }
 
@@ -81,6 +84,19 @@ impl Recorder {
 
     pub(crate) fn arrived(&mut self, request: RequestId, at: SimTime) {
         self.requests[request.index()].arrival = Some(at);
+    }
+
+    /// Notes what time is spent on from now on.
+    pub(crate) fn keep_breakdown(&mut self) {
+        self.breakdown = Some(Breakdown::default());
+        self.ways = Some(vec![SimDuration::ZERO; self.requests.len()]);
+    }
+
+    /// A request takes this long from the client to the router.
+    pub(crate) fn on_the_way(&mut self, request: RequestId, way: SimDuration) {
+        if let Some(ways) = &mut self.ways {
+            ways[request.index()] = way;
+        }
     }
 
     pub(crate) fn sent_to_prefill(&mut self, request: RequestId, worker: WorkerId) {

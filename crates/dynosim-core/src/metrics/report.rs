@@ -110,7 +110,11 @@ impl Report {
             warnings,
             extrapolated_share: ratio(recorder.extrapolated_time.as_ms(), recorder.step_time.as_ms()),
             breakdown: recorder.breakdown.clone().map(|breakdown| Breakdown {
-                ttft: TtftParts::of(workload.requests().iter().zip(&recorder.requests), recorder.client),
+                ttft: TtftParts::of(
+                    &recorder.requests,
+                    recorder.ways.as_deref().unwrap_or_default(),
+                    recorder.client.egress(),
+                ),
                 ..breakdown
             }),
         }

@@ -95,6 +95,9 @@ pub enum StepTerm {
     GemmDerate,
     /// Every all-reduce costs more than in a table measured without waiting for other ranks.
     AllReduceCall,
+    /// The small kernels beside attention (rotary embedding, KV write, norms of queries and keys) run in steps that
+    /// only generate, too.
+    SideKernels,
     /// The constant of every step.
     StepConstant,
     /// The way of requests and tokens between client and scheduler.
@@ -111,6 +114,7 @@ impl StepTerm {
         Self::SplitKv,
         Self::GemmDerate,
         Self::AllReduceCall,
+        Self::SideKernels,
         Self::StepConstant,
         Self::Client,
     ];
@@ -120,11 +124,14 @@ impl TimingSpec {
     /// The calibration in which every constant is neutral.
     pub const NO_CALIBRATION: &str = "none";
 
-    /// The engine version, with the default of the backend filled in: 0.14.0 for vLLM, 0.5.6.post2 for SGLang.
-    pub fn engine_version(&self, backend: Backend) -> &str {
-        self.engine_version.as_deref().unwrap_or(match backend {
-            Backend::Vllm => "0.14.0",
-            Backend::Sglang => "0.5.6.post2",
+    /// The engine version, with the default filled in: 0.5.6.post2 for SGLang; for vLLM 0.19.0, whose matrix
+    /// products were measured without a separate quantisation, or 0.14.0 under the rules of the reference or
+    /// close to it, as the reference has it.
+    pub fn engine_version(&self, backend: Backend, rules: Rules) -> &str {
+        self.engine_version.as_deref().unwrap_or(match (backend, rules) {
+            (Backend::Vllm, Rules::VllmV1Async) => "0.19.0",
+            (Backend::Vllm, Rules::VllmV1 | Rules::Dynosim12) => "0.14.0",
+            (Backend::Sglang, _) => "0.5.6.post2",
         })
     }
 

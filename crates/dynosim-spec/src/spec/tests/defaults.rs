@@ -16,10 +16,16 @@ fn of_a_run() {
     let run = RunSpec::from_json(&changed(run_document(), &[]))
         .expect("the document is valid")
         .value;
-    assert_eq!(run.engine.rules, Rules::VllmV1);
+    assert_eq!(run.engine.rules, Rules::VllmV1Async);
     assert_eq!(run.timing.provider, TimingKind::Table);
-    assert_eq!(run.timing.engine_version(Backend::Vllm), "0.14.0");
-    assert_eq!(run.timing.engine_version(Backend::Sglang), "0.5.6.post2");
+    for (backend, rules, version) in [
+        (Backend::Vllm, Rules::VllmV1Async, "0.19.0"),
+        (Backend::Vllm, Rules::VllmV1, "0.14.0"),
+        (Backend::Vllm, Rules::Dynosim12, "0.14.0"),
+        (Backend::Sglang, Rules::VllmV1Async, "0.5.6.post2"),
+    ] {
+        assert_eq!(run.timing.engine_version(backend, rules), version);
+    }
     assert!(run.timing.repairs(Rules::VllmV1) && !run.timing.repairs(Rules::Dynosim12));
     assert_eq!(run.router.settings(), RouterSettings::default());
     assert_eq!(run.router.settings().mode, RouterMode::RoundRobin);

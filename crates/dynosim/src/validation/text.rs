@@ -158,10 +158,13 @@ fn choice_line(title: &str, choices: &Choices) -> String {
         0 => String::new(),
         cases => format!(" (it finds nothing within the bound in {cases} cases where there is something)"),
     };
-    let exceedances = match choices.exceedances {
-        0 => String::new(),
-        cases => format!(", and exceeds the bound in {cases} cases"),
-    };
+    let exceedances = choices.worst_exceedance.map_or_else(String::new, |worst| {
+        let cases = choices.exceedances;
+        format!(
+            ", and exceeds the bound in {cases} cases, by {} % at most",
+            percent(worst)
+        )
+    });
     format!(
         "  {title}same tp and concurrency as measured in {} of {} cases{regret}{misses}{exceedances}\n",
         choices.agreements, choices.cases

@@ -160,7 +160,7 @@ impl<'a> Calibrator<'a> {
         self.setup.validate()?;
         let record = self.record()?;
         let factors = self.factors(&record)?;
-        let provider = timing_provider(&self.setup.timing, self.setup.engine.rules, self.perfdata.as_deref());
+        let provider = timing_provider(&self.setup.timing, &self.setup.engine, self.perfdata.as_deref());
         let bench = Bench {
             setup: self.setup,
             seeds: self.seeds,

@@ -16,6 +16,7 @@ use super::measured::{MeasuredPoint, MeasuredPoints};
 use super::simulated::{SimulatedPoint, Simulator, draws, output_tok_s_per_gpu, simulate};
 use super::{plot, points_csv, text};
 use crate::error::Error;
+use crate::error_bands::ErrorBand;
 use crate::scenario::{calibration_of, timing_provider};
 use crate::step_times::StepTimes;
 
@@ -143,6 +144,10 @@ impl<'a> Validator<'a> {
             calibration,
             seeds: draws(setup, self.seeds),
             groups: group_errors(&points),
+            error_bands: PerLatency::of(|kind| {
+                let free = points.iter().filter(|point| !point.measured.kv_limited);
+                ErrorBand::of(free.filter_map(|point| *point.errors.get(kind)))
+            }),
             shape_errors: shape_errors(&curves),
             curves,
             choices: choices(points.iter().filter(|point| !point.measured.kv_limited)),
@@ -169,6 +174,8 @@ pub struct Validation {
     pub points: Vec<ValidatedPoint>,
     /// Errors of all points, and by worker size and lengths; points at the KV limit apart.
     pub groups: Vec<GroupErrors>,
+    /// Where measurements lie around simulations, without points at the KV limit.
+    pub error_bands: PerLatency<Option<ErrorBand>>,
     /// Curves over concurrency, without points at the KV limit.
     pub curves: Vec<Curve>,
     /// Errors of all relative curves.
@@ -238,6 +245,7 @@ impl Validation {
             "seeds": self.seeds,
             "points": self.points,
             "groups": self.groups,
+            "error_bands": self.error_bands,
             "shape_errors": self.shape_errors,
             "curves": self.curves,
             "choices": self.choices,

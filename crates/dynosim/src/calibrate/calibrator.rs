@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use dynosim_spec::{Calibration, GpuSpec, LoadPoint, MeasuredSetup};
+use dynosim_spec::{Calibration, GpuSpec, LoadPoint, MeasuredSetup, TimingSpec};
 use dynosim_timing::TimingProvider;
 
 use super::error::CalibrationError;
@@ -160,7 +160,7 @@ impl<'a> Calibrator<'a> {
         self.setup.validate()?;
         let record = self.record()?;
         let factors = self.factors(&record)?;
-        let provider = timing_provider(&self.setup.timing, self.setup.engine.rules, self.perfdata.as_deref());
+        let provider = timing_provider(&self.setup.timing, &self.setup.engine, self.perfdata.as_deref());
         let bench = Bench {
             setup: self.setup,
             seeds: self.seeds,
@@ -206,11 +206,17 @@ impl<'a> Calibrator<'a> {
         })
     }
 
-    /// The record that the setup names.
+    /// The record that the setup names. If that is no record of an engine version, it becomes one of the tables'.
     fn record(&self) -> Result<Calibration, Error> {
         let setup = self.setup;
         let record = calibration_of(&setup.engine, &setup.hardware, &setup.timing)?;
-        record.ok_or_else(|| CalibrationError::no_physics(setup.engine.rules, setup.engine.backend).into())
+        let mut record =
+            record.ok_or_else(|| CalibrationError::no_physics(setup.engine.rules, setup.engine.backend))?;
+        if record.name == TimingSpec::NO_CALIBRATION {
+            let engine = &setup.engine;
+            record.engine_version = setup.timing.engine_version(engine.backend, engine.rules).to_owned();
+        }
+        Ok(record)
     }
 
     fn factors(&self, record: &Calibration) -> Result<Vec<Factor>, CalibrationError> {

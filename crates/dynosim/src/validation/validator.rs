@@ -94,7 +94,7 @@ impl<'a> Validator<'a> {
         self.setup.validate()?;
         let calibration = calibration_of(&self.setup.engine, &self.setup.hardware, &self.setup.timing)?;
         let loads: Vec<LoadPoint> = measured.points.iter().map(|point| point.load).collect();
-        let built_in = timing_provider(&self.setup.timing, self.setup.engine.rules, self.perfdata.as_deref());
+        let built_in = timing_provider(&self.setup.timing, &self.setup.engine, self.perfdata.as_deref());
         let simulator = Simulator {
             setup: self.setup,
             seeds: self.seeds,

@@ -24,6 +24,8 @@ pub struct GpuSpec {
     pub inter_node_bandwidth: f64,
     /// GPUs of one node.
     pub gpus_per_node: u32,
+    /// Streaming multiprocessors, which work side by side.
+    pub multiprocessors: u32,
 }
 
 impl GpuSpec {
@@ -60,6 +62,7 @@ impl GpuSpec {
             intra_node_bandwidth: row.intra_node_bandwidth,
             inter_node_bandwidth: row.inter_node_bandwidth,
             gpus_per_node: row.gpus_per_node,
+            multiprocessors: row.multiprocessors,
         })
     }
 
@@ -79,6 +82,7 @@ struct Row {
     intra_node_bandwidth: f64,
     inter_node_bandwidth: f64,
     gpus_per_node: u32,
+    multiprocessors: u32,
 }
 
 const SYSTEMS: &[Row] = &[
@@ -91,6 +95,7 @@ const SYSTEMS: &[Row] = &[
         intra_node_bandwidth: 450e9,
         inter_node_bandwidth: 50e9,
         gpus_per_node: 8,
+        multiprocessors: 132,
     },
     Row {
         name: "h100_sxm",
@@ -101,6 +106,7 @@ const SYSTEMS: &[Row] = &[
         intra_node_bandwidth: 450e9,
         inter_node_bandwidth: 50e9,
         gpus_per_node: 8,
+        multiprocessors: 132,
     },
     Row {
         name: "h100_pcie",
@@ -111,6 +117,7 @@ const SYSTEMS: &[Row] = &[
         intra_node_bandwidth: 64e9,
         inter_node_bandwidth: 50e9,
         gpus_per_node: 8,
+        multiprocessors: 114,
     },
     Row {
         name: "a100_sxm",
@@ -121,6 +128,7 @@ const SYSTEMS: &[Row] = &[
         intra_node_bandwidth: 300e9,
         inter_node_bandwidth: 25e9,
         gpus_per_node: 8,
+        multiprocessors: 108,
     },
     Row {
         name: "l40s",
@@ -131,6 +139,7 @@ const SYSTEMS: &[Row] = &[
         intra_node_bandwidth: 32e9,
         inter_node_bandwidth: 50e9,
         gpus_per_node: 8,
+        multiprocessors: 142,
     },
     Row {
         name: "b200_sxm",
@@ -141,6 +150,7 @@ const SYSTEMS: &[Row] = &[
         intra_node_bandwidth: 900e9,
         inter_node_bandwidth: 100e9,
         gpus_per_node: 8,
+        multiprocessors: 148,
     },
     Row {
         name: "b300_sxm",
@@ -151,6 +161,7 @@ const SYSTEMS: &[Row] = &[
         intra_node_bandwidth: 900e9,
         inter_node_bandwidth: 100e9,
         gpus_per_node: 8,
+        multiprocessors: 148,
     },
     Row {
         name: "gb200",
@@ -161,6 +172,7 @@ const SYSTEMS: &[Row] = &[
         intra_node_bandwidth: 900e9,
         inter_node_bandwidth: 900e9,
         gpus_per_node: 4,
+        multiprocessors: 148,
     },
 ];
 

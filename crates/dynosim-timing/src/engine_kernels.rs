@@ -14,10 +14,6 @@ const DERATE_DOUBLINGS: f64 = 5.0;
 /// What merging the parts of a split sequence costs, a call.
 const MERGE_MS: f64 = 0.003;
 
-/// Into how many parts a sequence is split at most, and the shortest part worth it.
-const MOST_PARTS: u64 = 64;
-const LEAST_PART_TOKENS: u64 = 128;
-
 /// Kernels of one deployment with what a running engine adds.
 #[derive(Debug)]
 pub(crate) struct EngineKernels<K> {
@@ -32,15 +28,16 @@ pub(crate) struct EngineKernels<K> {
 enum DecodeRule {
     /// As measured, one part per sequence.
     Measured,
-    /// As measured, long sequences being split where that is faster: tables are made without splitting, so
-    /// they leave most of the GPU idle at small batches.
-    Split,
+    /// As measured, long sequences being split over idle multiprocessors: tables are made without splitting, so they
+    /// leave most of the GPU idle at small batches.
+    Split(Splitting),
     /// By the bytes of the KV cache.
     Bytes { floor_ms: f64, ms_per_token: f64 },
 }
 
 impl<K: Kernels> EngineKernels<K> {
-    pub(crate) fn new(kernels: K, shape: &DenseShape, physics: &EnginePhysics) -> Self {
+    /// Kernels on a GPU with so many multiprocessors.
+    pub(crate) fn new(kernels: K, shape: &DenseShape, multiprocessors: u64, physics: &EnginePhysics) -> Self {
         let constants = &physics.calibration.constants;
         let value = |term, constant, neutral| {
             if physics.has(term) {
@@ -54,7 +51,7 @@ impl<K: Kernels> EngineKernels<K> {
             kernels,
             gemm_derate: value(StepTerm::GemmDerate, constants.gemm_derate.as_ref(), 1.0),
             all_reduce_call_ms: if shape.tp > 1 { call_us / 1e3 } else { 0.0 },
-            decode_attention: decode_rule(shape, physics),
+            decode_attention: decode_rule(shape, multiprocessors, physics),
         }
     }
 }
@@ -71,13 +68,16 @@ impl<K> EngineKernels<K> {
     }
 }
 
-fn decode_rule(shape: &DenseShape, physics: &EnginePhysics) -> DecodeRule {
+fn decode_rule(shape: &DenseShape, multiprocessors: u64, physics: &EnginePhysics) -> DecodeRule {
     let constants = &physics.calibration.constants;
     if !physics.has(StepTerm::SplitKv) {
         return DecodeRule::Measured;
     }
     match &constants.decode_attention_bandwidth_tb_s {
-        None => DecodeRule::Split,
+        None => DecodeRule::Split(Splitting {
+            kv_heads: shape.kv_heads,
+            multiprocessors,
+        }),
         Some(bandwidth) => {
             let heads = shape.heads();
             let bytes = 2.0 * heads.kv * heads.dim * shape.precision.kv.bytes();
@@ -110,7 +110,9 @@ impl<K: Kernels> Kernels for EngineKernels<K> {
     fn decode_attention(&self, batch: u64) -> Self::DecodeAttention {
         match self.decode_attention {
             DecodeRule::Measured => EngineAttention::Measured(self.kernels.decode_attention(batch)),
-            DecodeRule::Split => EngineAttention::Split(split(batch, |batch| self.kernels.decode_attention(batch))),
+            DecodeRule::Split(splitting) => {
+                EngineAttention::Split(split(batch, splitting, |batch| self.kernels.decode_attention(batch)))
+            }
             DecodeRule::Bytes { floor_ms, ms_per_token } => EngineAttention::Bytes {
                 floor_ms,
                 ms_per_token: batch as f64 * ms_per_token,
@@ -134,6 +136,43 @@ fn derate(at_most: f64, tokens: u64) -> f64 {
     1.0 + (at_most - 1.0) * (doublings / DERATE_DOUBLINGS).clamp(0.0, 1.0)
 }
 
+/// Into how many parts FlashAttention 3 splits the KV cache of a sequence.
+#[derive(Debug, Clone, Copy)]
+struct Splitting {
+    /// KV heads of one GPU, which are worked on side by side.
+    kv_heads: u64,
+    multiprocessors: u64,
+}
+
+impl Splitting {
+    /// Tokens of a part are whole blocks of so many.
+    const BLOCK_TOKENS: u64 = 128;
+    const MOST_PARTS: u64 = 128;
+    /// Share of the multiprocessors from which on nothing is split.
+    const FULL: f64 = 0.8;
+    /// Share of the best filling that is good enough.
+    const GOOD_ENOUGH: f64 = 0.85;
+
+    /// As few parts as fill the multiprocessors nearly as well as can be.
+    ///
+    /// Source: the rule by which FlashAttention 3 chooses the number of splits, with one tile of queries per KV head.
+    fn parts(self, batch: u64, kv_tokens: u64) -> u64 {
+        let tiles = batch.saturating_mul(self.kv_heads) as f64;
+        let multiprocessors = self.multiprocessors as f64;
+        if tiles >= Self::FULL * multiprocessors {
+            return 1;
+        }
+        let most = kv_tokens.div_ceil(Self::BLOCK_TOKENS).clamp(1, Self::MOST_PARTS);
+        let filling = |parts: u64| {
+            let waves = tiles * parts as f64 / multiprocessors;
+            waves / waves.ceil()
+        };
+        let best = (1..=most).map(filling).fold(0.0, f64::max);
+        let enough = |&parts: &u64| filling(parts) >= Self::GOOD_ENOUGH * best;
+        (1..=most).find(enough).unwrap_or(1)
+    }
+}
+
 /// Attention, in one layer, of the tokens that one batch generates.
 #[derive(Debug)]
 pub(crate) enum EngineAttention<A> {
@@ -155,12 +194,24 @@ impl<A: AttentionOverContext> AttentionOverContext for EngineAttention<A> {
     }
 }
 
-/// Attention of sequences that are split into the number of parts that is fastest, on straight lines between
-/// [`knots`]. `row` gives measured attention at a batch size.
-fn split<A: AttentionOverContext>(batch: u64, row: impl Fn(u64) -> A) -> Curve {
-    let parts = std::iter::successors(Some(1_u64), |parts| Some(2 * parts)).take_while(|&parts| parts <= MOST_PARTS);
-    let rows: Vec<(u64, A)> = parts.map(|parts| (parts, row(batch.saturating_mul(parts)))).collect();
-    let points = knots().map(|kv_tokens| (kv_tokens, fastest(&rows, kv_tokens)));
+/// Attention of sequences that are split, on straight lines between [`knots`]. `row` gives measured attention at a
+/// batch size.
+fn split<A: AttentionOverContext>(batch: u64, splitting: Splitting, row: impl Fn(u64) -> A) -> Curve {
+    let mut rows: Vec<(u64, A)> = Vec::new();
+    let points = knots().map(|kv_tokens| {
+        let parts = splitting.parts(batch, kv_tokens);
+        // Longer sequences are split into more parts, so that the latest row is mostly the right one.
+        if rows.last().is_none_or(|(known, _)| *known != parts) {
+            rows.push((parts, row(batch.saturating_mul(parts))));
+        }
+        let measured = rows[rows.len() - 1].1.at(kv_tokens.div_ceil(parts));
+        let merge_ms = if parts > 1 { MERGE_MS } else { 0.0 };
+        let reading = Reading {
+            ms: measured.ms + merge_ms,
+            ..measured
+        };
+        (kv_tokens, reading)
+    });
     Curve::new(points, Above::Line).expect("there are knots")
 }
 
@@ -171,51 +222,60 @@ fn knots() -> impl Iterator<Item = u64> {
     (1..4).chain(powers.flat_map(|power| (4..8).map(move |quarters| power / 4 * quarters)))
 }
 
-/// The fastest of splitting sequences into so many parts each, which are a larger batch of shorter ones.
-fn fastest<A: AttentionOverContext>(rows: &[(u64, A)], kv_tokens: u64) -> Reading {
-    let worth_it = |parts: u64| parts == 1 || kv_tokens.div_ceil(parts) >= LEAST_PART_TOKENS;
-    let readings = rows.iter().filter(|(parts, _)| worth_it(*parts)).map(|(parts, row)| {
-        let measured = row.at(kv_tokens.div_ceil(*parts));
-        let merge_ms = if *parts > 1 { MERGE_MS } else { 0.0 };
-        Reading {
-            ms: measured.ms + merge_ms,
-            ..measured
-        }
-    });
-    let faster = |a: Reading, b: Reading| if b.ms < a.ms { b } else { a };
-    readings.reduce(faster).unwrap_or(Reading::ZERO)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Every sequence takes as long as its tokens, as long as no more than 16 are in the batch; then they take turns.
-    struct OnePartPerCore(u64);
+    const ONE_HEAD: Splitting = Splitting {
+        kv_heads: 1,
+        multiprocessors: 132,
+    };
 
-    impl AttentionOverContext for OnePartPerCore {
+    /// Every sequence takes as long as its tokens; more than 132 take turns.
+    struct OnePerMultiprocessor(u64);
+
+    impl AttentionOverContext for OnePerMultiprocessor {
         fn at(&self, kv_tokens: u64) -> Reading {
-            Reading::measured(0.01 * kv_tokens as f64 * (self.0 as f64 / 16.0).max(1.0))
+            Reading::measured(0.01 * kv_tokens as f64 * self.0.div_ceil(132) as f64)
         }
     }
 
     #[test]
-    fn long_sequences_of_small_batches_are_split_over_idle_cores() {
-        let ms = |batch, kv_tokens| split(batch, OnePartPerCore).at(kv_tokens).ms;
+    fn long_sequences_of_small_batches_are_split_over_idle_multiprocessors() {
         let check = |batch, kv_tokens, expected: f64| {
-            let found = ms(batch, kv_tokens);
+            let found = split(batch, ONE_HEAD, OnePerMultiprocessor).at(kv_tokens).ms;
             assert!(
                 (found - expected).abs() < 1e-9,
                 "{batch} x {kv_tokens}: {found}, not {expected}"
             );
         };
-        // One sequence in 16 parts, 4 in 4 each, 16 not at all.
-        check(1, 4096, 2.56 + MERGE_MS);
-        check(4, 4096, 10.24 + MERGE_MS);
-        check(16, 4096, 40.96);
-        // Parts of less than 128 tokens are not worth it.
+        check(33, 4096, 10.24 + MERGE_MS);
+        check(106, 4096, 40.96);
+        check(132, 4096, 40.96);
         check(1, 128, 1.28);
         check(1, 256, 1.28 + MERGE_MS);
+    }
+
+    #[test]
+    fn parts_fill_the_multiprocessors() {
+        let check = |batch, kv_heads, kv_tokens, parts| {
+            let splitting = Splitting { kv_heads, ..ONE_HEAD };
+            assert_eq!(
+                splitting.parts(batch, kv_tokens),
+                parts,
+                "{batch} x {kv_heads} x {kv_tokens}"
+            );
+        };
+        // From four fifths of the multiprocessors on nothing is split.
+        check(16, 8, 1 << 17, 1);
+        check(105, 1, 1 << 17, 5);
+        check(106, 1, 1 << 17, 1);
+        // As few parts as fill them nearly as well as can be: 4 x 8 x 4 = 128 of 132.
+        check(4, 8, 8192, 4);
+        check(1, 8, 1 << 17, 15);
+        // Never more parts than blocks.
+        check(1, 8, 1024, 8);
+        check(1, 1, 1, 1);
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl<K: Kernels> FusedModel<K> {
             0.0
         };
         let attention_launch = kernels.prefill_attention(PromptBatch::new(1, 1, 0));
-        let kernels = EngineKernels::new(kernels, &shape, physics);
+        let kernels = EngineKernels::new(kernels, &shape, deployment.gpu.multiprocessors.into(), physics);
         Self {
             dense: DenseModel::padded(shape, kernels, sizes, step_ms + side_work_ms),
             by_own_length: physics.has(StepTerm::PromptSquares),

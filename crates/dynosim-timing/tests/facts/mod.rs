@@ -18,6 +18,7 @@ pub(crate) fn h200_sxm() -> GpuSpec {
         intra_node_bandwidth: 450e9,
         inter_node_bandwidth: 50e9,
         gpus_per_node: 8,
+        multiprocessors: 132,
     }
 }
 

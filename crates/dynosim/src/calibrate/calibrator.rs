@@ -214,7 +214,8 @@ impl<'a> Calibrator<'a> {
             record.ok_or_else(|| CalibrationError::no_physics(setup.engine.rules, setup.engine.backend))?;
         if record.name == TimingSpec::NO_CALIBRATION {
             let engine = &setup.engine;
-            record.engine_version = setup.timing.engine_version(engine.backend, engine.rules).to_owned();
+            let version = setup.timing.engine_version(engine.backend, engine.rules);
+            version.clone_into(&mut record.engine_version);
         }
         Ok(record)
     }

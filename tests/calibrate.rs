@@ -109,6 +109,7 @@ fn known_constants_are_found() {
         fit.text()
     );
     assert_eq!(fit.unexplained, []);
+    assert_eq!(fit.record.engine_version, "0.19.0", "that of the tables");
     let constant = fit.record.constants.gemm_derate.expect("it was fitted");
     assert!(
         constant.source.starts_with("fitted to 12 measured points of m.csv"),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use dynosim_spec::{Calibration, GpuSpec, LoadPoint, MeasuredSetup};
+use dynosim_spec::{Calibration, GpuSpec, LoadPoint, MeasuredSetup, TimingSpec};
 use dynosim_timing::TimingProvider;
 
 use super::error::CalibrationError;
@@ -206,11 +206,18 @@ impl<'a> Calibrator<'a> {
         })
     }
 
-    /// The record that the setup names.
+    /// The record that the setup names. If that is no record of an engine version, it becomes one of the tables'.
     fn record(&self) -> Result<Calibration, Error> {
         let setup = self.setup;
         let record = calibration_of(&setup.engine, &setup.hardware, &setup.timing)?;
-        record.ok_or_else(|| CalibrationError::no_physics(setup.engine.rules, setup.engine.backend).into())
+        let mut record =
+            record.ok_or_else(|| CalibrationError::no_physics(setup.engine.rules, setup.engine.backend))?;
+        if record.name == TimingSpec::NO_CALIBRATION {
+            let engine = &setup.engine;
+            let version = setup.timing.engine_version(engine.backend, engine.rules);
+            version.clone_into(&mut record.engine_version);
+        }
+        Ok(record)
     }
 
     fn factors(&self, record: &Calibration) -> Result<Vec<Factor>, CalibrationError> {

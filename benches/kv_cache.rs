@@ -8,8 +8,8 @@ use std::sync::Arc;
 use criterion::{Criterion, SamplingMode, Throughput};
 use dynosim::core::{Outcome, Scenario, Stepping};
 use dynosim::spec::{
-    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, GpuSpec, Request, SimDuration, WorkerRole,
-    Workload, WorkloadBuilder,
+    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, GpuSpec, Request, Rules, SimDuration,
+    WorkerRole, Workload, WorkloadBuilder,
 };
 use dynosim::timing::{DecodeInputs, Price, StepShape, TimingError, TimingModel};
 
@@ -63,6 +63,7 @@ fn check(outcome: &Outcome) {
 
 fn fleet() -> Fleet {
     let mut engine = EngineSpec::new("any-model", Backend::Vllm);
+    engine.rules = Rules::VllmV1;
     engine.base_engine_args = EngineArgs {
         block_size: Some(BLOCK_TOKENS),
         num_gpu_blocks: Some(6000),

@@ -6,8 +6,8 @@ mod fleet;
 use criterion::{Criterion, SamplingMode};
 use dynosim::core::{Scenario, Stepping};
 use dynosim::spec::{
-    Backend, BlockSize, EngineArgs, EngineSpec, GpuSpec, ModelSpec, SyntheticLoad, SyntheticWorkload, WorkerRole,
-    Workload, WorkloadSpec,
+    Backend, BlockSize, EngineArgs, EngineSpec, GpuSpec, ModelSpec, Rules, SyntheticLoad, SyntheticWorkload,
+    WorkerRole, Workload, WorkloadSpec,
 };
 use dynosim::timing::TableTiming;
 
@@ -37,6 +37,7 @@ fn main() {
 
 fn fleet() -> Fleet {
     let mut engine = EngineSpec::new(MODEL, Backend::Vllm);
+    engine.rules = Rules::VllmV1;
     engine.base_engine_args = EngineArgs {
         block_size: Some(BLOCK_TOKENS),
         num_gpu_blocks: Some(20_000),

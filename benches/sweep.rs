@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, SamplingMode};
 use dynosim::spec::{
-    Backend, EngineArgs, EngineSpec, HardwareSpec, ParallelShape, ReplayOptimizeSpec, SlaSpec, SweepRouterMode,
+    Backend, EngineArgs, EngineSpec, HardwareSpec, ParallelShape, ReplayOptimizeSpec, Rules, SlaSpec, SweepRouterMode,
     SweepRouterSpec, SyntheticLoad, SyntheticWorkload, Topology, WorkloadSpec,
 };
 use dynosim::sweep::Mode;
@@ -37,6 +37,7 @@ fn spec() -> ReplayOptimizeSpec {
     let engine = EngineSpec {
         prefill_engine_args: Some(args.clone()),
         decode_engine_args: Some(args),
+        rules: Rules::VllmV1,
         ..EngineSpec::new("Qwen/Qwen3-32B", Backend::Vllm)
     };
     let workload = WorkloadSpec::Synthetic(SyntheticWorkload {

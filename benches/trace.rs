@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use criterion::{Criterion, SamplingMode};
 use dynosim::core::{Scenario, Stepping};
 use dynosim::spec::{
-    Backend, EngineArgs, EngineSpec, GpuSpec, ModelSpec, TraceWorkload, WorkerRole, Workload, WorkloadSpec,
+    Backend, EngineArgs, EngineSpec, GpuSpec, ModelSpec, Rules, TraceWorkload, WorkerRole, Workload, WorkloadSpec,
 };
 use dynosim::timing::TableTiming;
 
@@ -18,6 +18,7 @@ const MODEL: &str = "Qwen/Qwen3-32B";
 fn main() {
     let (name, file) = trace();
     let mut engine = EngineSpec::new(MODEL, Backend::Vllm);
+    engine.rules = Rules::VllmV1;
     engine.base_engine_args = EngineArgs {
         block_size: Some(512),
         num_gpu_blocks: Some(20_000),

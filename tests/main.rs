@@ -1,6 +1,7 @@
 //! What holds across crates.
 
 mod async_examples;
+mod calibrate;
 mod code_map;
 mod golden;
 mod invariants;

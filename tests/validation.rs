@@ -12,7 +12,9 @@ const HEADER: &str = "tp,isl,osl,concurrency,ttft_mean_ms,tpot_mean_ms";
 
 fn setup(workload: &Value) -> MeasuredSetup {
     let document = json!({
-        "engine": { "model": "some-model", "backend": "vllm", "baseEngineArgs": { "num_gpu_blocks": 10_000 } },
+        "engine": {
+            "model": "some-model", "backend": "vllm", "rules": "vllm-v1", "baseEngineArgs": { "num_gpu_blocks": 10_000 }
+        },
         "hardware": { "system": "h200_sxm" },
         "workload": workload,
         "timing": { "provider": "polynomial" },

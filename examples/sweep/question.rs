@@ -1,7 +1,7 @@
 //! What is searched for.
 
 use dynosim::spec::{
-    Backend, EngineArgs, EngineSpec, HardwareSpec, ReplayOptimizeSpec, SlaSpec, SweepRouterSpec, SyntheticLoad,
+    Backend, EngineArgs, EngineSpec, HardwareSpec, ReplayOptimizeSpec, Rules, SlaSpec, SweepRouterSpec, SyntheticLoad,
     SyntheticWorkload, TraceWorkload, WorkerRole, WorkloadSpec,
 };
 
@@ -19,6 +19,8 @@ pub(crate) fn spec(flags: &Flags) -> ReplayOptimizeSpec {
         // Prefix caching is on by default for prefill workers. Decode workers take over whole prompts.
         prefill_engine_args: Some(engine_args(WorkerRole::Prefill)),
         decode_engine_args: Some(engine_args(WorkerRole::Decode)),
+        // The bounds were chosen by the original of this question, whose steps cost the bare sums of their kernels.
+        rules: Rules::VllmV1,
         ..EngineSpec::new("Qwen/Qwen3-32B", Backend::Vllm)
     };
     ReplayOptimizeSpec {

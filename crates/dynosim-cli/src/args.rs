@@ -198,11 +198,14 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "GPUS", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) tp: Option<u32>,
     /// Draws of lengths of each point
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) seeds: u32,
     /// Name of the calibration [default: that of the file without its ending]
-    #[arg(long)]
+    #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) name: Option<String>,
+    /// Date of the calibration [default: today]
+    #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) date: Option<String>,
     #[command(flatten)]
     pub(crate) tables: PerfdataArg,
 }

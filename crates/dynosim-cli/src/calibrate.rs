@@ -36,7 +36,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<(), CliError> {
 
     let record = Calibration {
         name: args.name.clone().unwrap_or_else(|| name(&args.out)),
-        date: date::today(),
+        date: args.date.clone().unwrap_or_else(date::today),
         ..fit.record.clone()
     };
     let json = serde_json::to_string_pretty(&record);

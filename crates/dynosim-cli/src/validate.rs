@@ -18,7 +18,12 @@ pub(crate) fn validate(args: &ValidateArgs) -> Result<(), CliError> {
         mut warnings,
     } = spec::read(&args.setup, MeasuredSetup::from_json)?;
     warnings.extend(spec::perfdata_warning(&args.tables, &setup.timing));
-    let measured = read_measured(&args.measured, &setup, args.tp)?;
+    let mut measured = read_measured(&args.measured, &setup, args.tp)?;
+    if let Some(tp) = args.tp.or(setup.topology.map(|topology| topology.tp)) {
+        let unused = |file| format!("{file}: has a column tp, so a tp of {tp} for all points is not used");
+        let notes: Vec<String> = measured.files_with_tp.iter().map(unused).collect();
+        measured.notes.extend(notes);
+    }
     if let Some(folder) = &args.out {
         // Before the work, so that a typing error does not cost it.
         output::make_folder(folder)?;

@@ -87,6 +87,6 @@ mod worker_set;
 pub use engine::Stepping;
 pub use error::SimError;
 pub use give_up::{LatencyBound, Statistic};
-pub use metrics::{Breakdown, Distribution, Latency, Rejection, Report, RequestRecord, TtftParts};
+pub use metrics::{Breakdown, Distribution, ErrorBands, Latency, Rejection, Report, RequestRecord, TtftParts};
 pub use scenario::{RouterFactory, Scenario, WorkerShape};
 pub use simulation::{Outcome, PoolPlan, Simulation};

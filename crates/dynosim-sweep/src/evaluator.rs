@@ -68,11 +68,14 @@ impl<'s, 'a> Evaluator<'s, 'a> {
     /// Begins anew and gives up no simulation from now on; those that were whole are used again. Returns whether any
     /// was given up so far.
     pub(crate) fn begin_whole(&mut self) -> bool {
-        let before = self.trials.len();
+        let is_given_up = |trial: &Trial| matches!(trial, Trial::GivenUp { .. });
+        if !self.trials.values().any(is_given_up) {
+            return false;
+        }
         self.whole = std::mem::take(&mut self.trials);
-        self.whole.retain(|_, trial| !matches!(trial, Trial::GivenUp { .. }));
+        self.whole.retain(|_, trial| !is_given_up(trial));
         self.bounds.clear();
-        self.whole.len() < before
+        true
     }
 
     /// Makes the simulations of these states, which are representatives and were not simulated yet.

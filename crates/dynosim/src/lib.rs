@@ -49,6 +49,7 @@
 mod aligned_table;
 pub mod calibrate;
 mod error;
+mod error_bands;
 mod overload;
 mod question;
 mod run;
@@ -68,6 +69,7 @@ pub use dynosim_core::{Outcome, Report, Scenario};
 pub use dynosim_spec::{ReplayOptimizeSpec, RunSpec};
 
 pub use error::Error;
+pub use error_bands::ErrorBand;
 pub use question::kv_transfer;
 pub use run::{Run, run};
 pub use scenario::{load_scenario, read_calibration, timing_provider};

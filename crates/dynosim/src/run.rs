@@ -9,6 +9,7 @@ use dynosim_spec::{Admission, Calibration, RouterSettings, RunSpec, WorkerRole, 
 use dynosim_timing::TimingProvider;
 
 use crate::error::Error;
+use crate::error_bands::error_bands;
 use crate::overload::overload_warning;
 use crate::scenario::{load_scenario, scenario, timing_provider, with_timing};
 use crate::step_times::StepTimes;
@@ -160,6 +161,9 @@ impl<'a> Run<'a> {
         if scenario.workload().admission() == Admission::OpenLoop {
             let overload = overload_warning(&outcome);
             outcome.report.warnings.extend(overload);
+        }
+        if self.timing.is_none() {
+            outcome.report.error_bands = error_bands(spec, &scenario, &outcome.report);
         }
         Ok(outcome)
     }

@@ -1,6 +1,7 @@
 //! What the binary does: output, files and exit codes.
 
 mod bad_input;
+mod calibrate;
 mod command;
 mod experts;
 mod readme;
@@ -21,6 +22,7 @@ fn version_and_help_are_there() {
         &["sweep", "--help"],
         &["timing", "--help"],
         &["validate", "--help"],
+        &["calibrate", "--help"],
     ] {
         assert!(dynosim(args).succeeds().stdout.contains("Examples:"), "{args:?}");
     }

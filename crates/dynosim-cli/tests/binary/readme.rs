@@ -18,7 +18,7 @@ fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
 #[test]
 fn commands_work() {
     let folder = Folder::new();
-    let results = folder.path("results");
+    let (results, record) = (folder.path("results"), folder.path("results.json"));
     let readme = readme();
     let lines = blocks(&readme, "sh").into_iter().flat_map(str::lines);
     let commands = lines.filter_map(|line| line.strip_prefix("dynosim "));
@@ -27,7 +27,11 @@ fn commands_work() {
         let command = command.split('#').next().unwrap_or(command);
         let words = command.split_whitespace();
         let args: Vec<&str> = words
-            .map(|word| if word == "results" { &results } else { word })
+            .map(|word| match word {
+                "results" => results.as_str(),
+                "results.json" => record.as_str(),
+                word => word,
+            })
             .collect();
         assert_ne!(dynosim_at_root(&args).succeeds().stdout, "", "{command}");
         run += 1;

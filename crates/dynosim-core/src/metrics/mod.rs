@@ -12,7 +12,7 @@ pub use breakdown::{Breakdown, TtftParts};
 pub use distribution::Distribution;
 pub use latency::Latency;
 pub use recorder::RequestRecord;
-pub use report::{Rejection, Report};
+pub use report::{ErrorBands, Rejection, Report};
 
 pub(crate) use distribution::rank;
 pub(crate) use gap_tally::CountedGaps;

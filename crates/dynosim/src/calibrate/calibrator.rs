@@ -3,14 +3,15 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use dynosim_spec::{Calibration, GpuSpec, LoadPoint, MeasuredSetup};
+use dynosim_spec::{Calibration, GpuSpec, LoadPoint, MeasuredSetup, TimingSpec};
+use dynosim_timing::TimingProvider;
 
 use super::error::CalibrationError;
 use super::factors::{self, Factor, MOST_FACTORS};
 use super::robust_fit::{Fit, Parameter, robust_fit, robust_scale};
 use super::text;
 use crate::error::Error;
-use crate::scenario::calibration_of;
+use crate::scenario::{calibration_of, timing_provider};
 use crate::validation::{
     ErrorSummary, LatencyKind, MeasuredPoint, MeasuredPoints, PerLatency, SimulatedPoint, Simulator, simulate,
 };
@@ -18,7 +19,7 @@ use crate::validation::{
 /// What is fitted unless told otherwise.
 const DEFAULT_FACTORS: [&str; 3] = ["gemmDerate", "decodeAttentionBandwidthTbS", "stepMs"];
 /// Draws of lengths of every point, unless told otherwise.
-const DEFAULT_SEEDS: u32 = 3;
+const DEFAULT_SEEDS: u32 = 5;
 /// Relative errors below these cannot be told from the noise of measurements and of drawn lengths.
 const RESOLUTION: PerLatency<f64> = PerLatency {
     ttft: 0.025,
@@ -38,6 +39,13 @@ pub struct Calibrator<'a> {
     tp: Option<u32>,
     seeds: u32,
     perfdata: Option<PathBuf>,
+}
+
+/// What simulates points with one record after another.
+struct Bench<'b> {
+    setup: &'b MeasuredSetup,
+    seeds: u32,
+    timing: &'b dyn TimingProvider,
 }
 
 impl fmt::Debug for Calibrator<'_> {
@@ -104,7 +112,7 @@ pub struct UnexplainedFigure {
 }
 
 impl<'a> Calibrator<'a> {
-    /// Fits `gemmDerate`, `decodeAttentionBandwidthTbS` and `stepMs`, with three draws of lengths.
+    /// Fits `gemmDerate`, `decodeAttentionBandwidthTbS` and `stepMs`, with five draws of lengths.
     pub fn new(setup: &'a MeasuredSetup) -> Self {
         Self {
             setup,
@@ -152,8 +160,14 @@ impl<'a> Calibrator<'a> {
         self.setup.validate()?;
         let record = self.record()?;
         let factors = self.factors(&record)?;
+        let provider = timing_provider(&self.setup.timing, &self.setup.engine, self.perfdata.as_deref());
+        let bench = Bench {
+            setup: self.setup,
+            seeds: self.seeds,
+            timing: provider.as_ref(),
+        };
         let mut notes = measured.notes;
-        let points = self.usable(measured.points, &record, &mut notes)?;
+        let points = bench.usable(measured.points, &record, &mut notes)?;
         let (fitted, held_out): (Vec<MeasuredPoint>, Vec<MeasuredPoint>) = points
             .into_iter()
             .partition(|point| self.tp.is_none_or(|tp| point.load.tp == tp));
@@ -165,15 +179,15 @@ impl<'a> Calibrator<'a> {
         let gpu = GpuSpec::find(&self.setup.hardware.system)?;
         let parameters: Vec<Parameter> = factors.iter().map(|factor| factor.parameter(&record, &gpu)).collect();
         let model = Model {
-            calibrator: self,
+            bench: &bench,
             record: &record,
             factors: &factors,
         };
         let fit = model.fit(&parameters, &fitted)?;
         notes.extend(own_notes(&factors, &parameters, &fit));
-        let before = summaries(&self.errors(&fitted, &record)?);
+        let before = summaries(&bench.errors(&fitted, &record)?);
         let found = model.record(&fit.values, &fit.has_effect, "a search");
-        let errors = self.errors(&fitted, &found)?;
+        let errors = bench.errors(&fitted, &found)?;
         let after = summaries(&errors);
         let source = source(&fitted, &before, &after);
         let found = model.record(&fit.values, &fit.has_effect, &source);
@@ -183,7 +197,7 @@ impl<'a> Calibrator<'a> {
             before,
             after,
             cross_validated: model.cross_validated(&parameters, &fit, &fitted)?,
-            held_out: self.held_out(&held_out, [&record, &found])?,
+            held_out: bench.held_out(&held_out, [&record, &found])?,
             unexplained: unexplained(&fitted, &errors),
             evaluations: fit.evaluations,
             converged: fit.converged,
@@ -192,11 +206,18 @@ impl<'a> Calibrator<'a> {
         })
     }
 
-    /// The record that the setup names.
+    /// The record that the setup names. If that is no record of an engine version, it becomes one of the tables'.
     fn record(&self) -> Result<Calibration, Error> {
         let setup = self.setup;
         let record = calibration_of(&setup.engine, &setup.hardware, &setup.timing)?;
-        record.ok_or_else(|| CalibrationError::no_physics(setup.engine.rules, setup.engine.backend).into())
+        let mut record =
+            record.ok_or_else(|| CalibrationError::no_physics(setup.engine.rules, setup.engine.backend))?;
+        if record.name == TimingSpec::NO_CALIBRATION {
+            let engine = &setup.engine;
+            let version = setup.timing.engine_version(engine.backend, engine.rules);
+            version.clone_into(&mut record.engine_version);
+        }
+        Ok(record)
     }
 
     fn factors(&self, record: &Calibration) -> Result<Vec<Factor>, CalibrationError> {
@@ -225,7 +246,9 @@ impl<'a> Calibrator<'a> {
         }
         Ok(found)
     }
+}
 
+impl Bench<'_> {
     /// Points that are not at the KV limit and can be simulated.
     fn usable(
         &self,
@@ -285,8 +308,7 @@ impl<'a> Calibrator<'a> {
         let simulator = Simulator {
             setup: self.setup,
             seeds: self.seeds,
-            timing: None,
-            perfdata: self.perfdata.as_ref(),
+            timing: self.timing,
             calibration: Some(record),
         };
         simulate(simulator, &loads)
@@ -301,19 +323,19 @@ impl CalibrationFit {
 }
 
 /// Records by the values of their factors.
-struct Model<'c, 'a> {
-    calibrator: &'c Calibrator<'a>,
+struct Model<'c> {
+    bench: &'c Bench<'c>,
     record: &'c Calibration,
     factors: &'c [Factor],
 }
 
-impl Model<'_, '_> {
+impl Model<'_> {
     fn fit(&self, parameters: &[Parameter], points: &[MeasuredPoint]) -> Result<Fit, Error> {
         // Residuals are in units of what can be told from noise, so that a tenth of one means nothing.
         const LEAST_SCALE: f64 = 0.1;
         robust_fit(parameters, LEAST_SCALE, |values| {
             let record = self.record(values, &vec![true; values.len()], "a search");
-            let errors = self.calibrator.errors(points, &record)?;
+            let errors = self.bench.errors(points, &record)?;
             Ok(points
                 .iter()
                 .zip(&errors)
@@ -332,7 +354,7 @@ impl Model<'_, '_> {
             .zip(has_effect)
             .filter(|(_, effect)| **effect)
         {
-            factor.put(&mut record, factor.from_search(value), source);
+            factor.put(&mut record, factor.value_at(value), source);
         }
         record
     }
@@ -343,12 +365,12 @@ impl Model<'_, '_> {
             .iter()
             .zip(found)
             .map(|(factor, ((&value, &has_effect), error))| {
-                let value = factor.from_search(value);
+                let value = factor.value_at(value);
                 FittedConstant {
                     key: factor.key,
                     before: factor.value_in(self.record),
                     after: has_effect.then_some(value),
-                    std_error: error.map(|error| factor.error_from_search(value, error)),
+                    std_error: error.map(|error| factor.error_of(value, error)),
                 }
             })
             .collect()
@@ -379,7 +401,7 @@ impl Model<'_, '_> {
                 points.iter().cloned().partition(|point| shape(point) != left_out);
             let fit = self.fit(&parameters, &others)?;
             let record = self.record(&fit.values, &fit.has_effect, "a search");
-            errors.extend(self.calibrator.errors(&left_out, &record)?);
+            errors.extend(self.bench.errors(&left_out, &record)?);
         }
         Ok(Some(summaries(&errors)))
     }
@@ -463,7 +485,7 @@ fn own_notes(factors: &[Factor], parameters: &[Parameter], fit: &Fit) -> Vec<Str
         if !has_effect {
             notes.push(format!("{key} changes no fitted point, so it stays as it was"));
         } else if value <= parameter.least || value >= parameter.most {
-            let bound = factor.from_search(value);
+            let bound = factor.value_at(value);
             notes.push(format!(
                 "{key} is at its bound of {bound}: what it stands for is not what is missing"
             ));

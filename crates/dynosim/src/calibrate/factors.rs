@@ -79,25 +79,25 @@ impl Factor {
         let unit = if self.neutral.is_some() { 1.0 } else { bandwidth_tb_s };
         let start = self.value_in(record).or(self.neutral).unwrap_or(bandwidth_tb_s / 3.0);
         Parameter {
-            start: self.to_search(start),
-            least: self.to_search(self.bounds.0 * unit),
-            most: self.to_search(self.bounds.1 * unit),
+            start: self.place_of(start),
+            least: self.place_of(self.bounds.0 * unit),
+            most: self.place_of(self.bounds.1 * unit),
             step: self.step,
         }
     }
 
     /// A value as the search sees it.
-    fn to_search(self, value: f64) -> f64 {
+    fn place_of(self, value: f64) -> f64 {
         if self.logarithmic { value.ln() } else { value }
     }
 
     /// A value that the search found.
-    pub(super) fn from_search(self, place: f64) -> f64 {
+    pub(super) fn value_at(self, place: f64) -> f64 {
         if self.logarithmic { place.exp() } else { place }
     }
 
     /// The standard error of a value that the search found.
-    pub(super) fn error_from_search(self, value: f64, error: f64) -> f64 {
+    pub(super) fn error_of(self, value: f64, error: f64) -> f64 {
         if self.logarithmic { value * error } else { error }
     }
 
@@ -126,7 +126,7 @@ mod tests {
                 "{factor:?}"
             );
             for place in [parameter.least, parameter.start, parameter.most] {
-                let value = factor.from_search(place);
+                let value = factor.value_at(place);
                 factor.put(&mut record, value, "a test");
                 assert_eq!(factor.value_in(&record), Some(value));
                 let text = serde_json::to_string(&record).expect("a record is JSON");
@@ -141,9 +141,9 @@ mod tests {
         let mut record = Calibration::neutral("n", Backend::Vllm, WeightFormat::Bfloat16);
         let derate = find("gemmDerate").expect("it is one of them");
         derate.put(&mut record, 1.3, "a test");
-        let start = derate.from_search(derate.parameter(&record, &gpu).start);
+        let start = derate.value_at(derate.parameter(&record, &gpu).start);
         assert!((start - 1.3).abs() < 1e-12);
-        assert!((derate.error_from_search(1.3, 0.1) - 0.13).abs() < 1e-12);
+        assert!((derate.error_of(1.3, 0.1) - 0.13).abs() < 1e-12);
         assert_eq!(find("kvCapacityFactor"), None);
     }
 }

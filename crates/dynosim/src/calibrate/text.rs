@@ -8,11 +8,13 @@ use crate::validation::{ErrorSummary, PerLatency, summary_row, summary_titles};
 
 /// The constants, the errors before and after, what is not explained, and the notes.
 pub(super) fn text(fit: &CalibrationFit) -> String {
+    let constants = match fit.constants.len() {
+        1 => "1 constant".to_owned(),
+        several => format!("{several} constants"),
+    };
     let mut text = format!(
-        "{} constants fitted to {} points, {} simulations of all of them\n\n",
-        fit.constants.len(),
-        fit.points,
-        fit.evaluations
+        "{constants} fitted to {} points, {} simulations of all of them\n\n",
+        fit.points, fit.evaluations
     );
     text.push_str(&table(&constant_rows(fit)));
     text.push_str("\nRelative errors of means (simulated less measured, over measured):\n");

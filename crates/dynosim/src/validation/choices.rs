@@ -24,6 +24,8 @@ pub struct Choices {
     pub misses: usize,
     /// Cases in which the simulated choice exceeds the bound when measured.
     pub exceedances: usize,
+    /// Largest share by which they exceed it; absent if none does.
+    pub worst_exceedance: Option<f64>,
     /// Mean of the regrets; absent if measurements find nothing within any bound.
     pub mean_regret: Option<f64>,
     /// Largest of the regrets.
@@ -109,6 +111,7 @@ fn sum_up(details: Vec<ChoiceCase>) -> Choices {
             .filter(|case| case.simulated.is_none() && case.measured.is_some())
             .count(),
         exceedances: details.iter().filter(|case| case.exceeds_by.is_some()).count(),
+        worst_exceedance: details.iter().filter_map(|case| case.exceeds_by).max_by(f64::total_cmp),
         mean_regret: (!regrets.is_empty()).then(|| regrets.iter().sum::<f64>() / regrets.len() as f64),
         worst_regret: regrets.iter().copied().max_by(f64::total_cmp),
         details,

@@ -31,6 +31,8 @@ pub struct MeasuredPoint {
 pub struct MeasuredPoints {
     /// The points in order of files and lines, no two of the same load.
     pub points: Vec<MeasuredPoint>,
+    /// Files that say themselves on how many GPUs their points were measured.
+    pub files_with_tp: Vec<String>,
     /// What the reader of results ought to know about the files.
     pub notes: Vec<String>,
 }
@@ -61,7 +63,8 @@ impl MeasuredPoints {
                 read.points.push(point);
                 read.notes.extend(notes);
             } else {
-                let (points, notes) = measured_csv::read(file, text, tp)?;
+                let (points, notes, has_tp) = measured_csv::read(file, text, tp)?;
+                read.files_with_tp.extend(has_tp.then(|| (*file).to_owned()));
                 read.points.extend(points);
                 read.notes.extend(notes);
             }

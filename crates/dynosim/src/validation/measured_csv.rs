@@ -22,12 +22,12 @@ const KV_LIMITED: &str = "kv_limited";
 const REQUIRED: [&str; 6] = [TP, ISL, OSL, CONCURRENCY, TTFT, TPOT];
 const OPTIONAL: [&str; 3] = [REQUESTS, THROUGHPUT, KV_LIMITED];
 
-/// Reads the points of a file, and notes on it. `tp` is for files without such a column.
+/// Reads the points of a file, notes on it, and whether it has a column `tp`; the argument is for files without one.
 pub(super) fn read(
     file: &str,
     text: &str,
     tp: Option<u32>,
-) -> Result<(Vec<MeasuredPoint>, Vec<String>), MeasuredError> {
+) -> Result<(Vec<MeasuredPoint>, Vec<String>, bool), MeasuredError> {
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());
@@ -50,7 +50,8 @@ pub(super) fn read(
             problem: "has no points; every line below the header is one".to_owned(),
         });
     }
-    Ok((points, notes(file, &headers, tp)))
+    let notes = notes(file, &headers);
+    Ok((points, notes, headers.iter().any(|header| header == TP)))
 }
 
 fn malformed(file: &str, error: &csv::Error) -> MeasuredError {
@@ -86,7 +87,7 @@ fn check_columns(file: &str, headers: &StringRecord, tp: Option<u32>) -> Result<
     }
 }
 
-fn notes(file: &str, headers: &StringRecord, tp: Option<u32>) -> Vec<String> {
+fn notes(file: &str, headers: &StringRecord) -> Vec<String> {
     let mut notes = Vec::new();
     let unused: Vec<&str> = headers
         .iter()
@@ -94,13 +95,6 @@ fn notes(file: &str, headers: &StringRecord, tp: Option<u32>) -> Vec<String> {
         .collect();
     if !unused.is_empty() {
         notes.push(format!("{file}: not used: column {}", unused.join(", ")));
-    }
-    if let Some(tp) = tp
-        && headers.iter().any(|header| header == TP)
-    {
-        notes.push(format!(
-            "{file}: has a column tp, so a tp of {tp} for all points is not used"
-        ));
     }
     notes
 }
@@ -217,13 +211,14 @@ mod tests {
 
     const HEADER: &str = "tp,isl,osl,concurrency,ttft_mean_ms,tpot_mean_ms";
 
-    fn read_rows(rows: &str) -> Result<(Vec<MeasuredPoint>, Vec<String>), MeasuredError> {
+    fn read_rows(rows: &str) -> Result<(Vec<MeasuredPoint>, Vec<String>, bool), MeasuredError> {
         read("m.csv", &format!("{HEADER},kv_limited,requests,gpu\n{rows}"), None)
     }
 
     #[test]
     fn points_are_read_and_unknown_columns_named() {
-        let (points, notes) = read_rows("4,1024,128.0, 8,90.5,9.25,,,h200\n\n1,8,2,1,,3,1,7,\n").expect("two points");
+        let (points, notes, _) =
+            read_rows("4,1024,128.0, 8,90.5,9.25,,,h200\n\n1,8,2,1,,3,1,7,\n").expect("two points");
         assert_eq!(points[0].load, LoadPoint::new(4, 1024, 128, 8));
         assert_eq!(points[0].load.requests, 80);
         assert_eq!(
@@ -239,14 +234,10 @@ mod tests {
     #[test]
     fn a_tp_for_all_is_for_files_without_the_column() {
         let without = "isl,osl,concurrency,ttft_mean_ms,tpot_mean_ms\n8,2,1,5,3\n";
-        let (points, notes) = read("m.csv", without, Some(2)).expect("a point");
-        assert_eq!((points[0].load.tp, notes.len()), (2, 0));
-        let (points, notes) = read("m.csv", &format!("{HEADER}\n4,8,2,1,5,3\n"), Some(2)).expect("a point");
-        assert_eq!(points[0].load.tp, 4);
-        assert_eq!(
-            notes,
-            ["m.csv: has a column tp, so a tp of 2 for all points is not used"]
-        );
+        let (points, _, has_tp) = read("m.csv", without, Some(2)).expect("a point");
+        assert_eq!((points[0].load.tp, has_tp), (2, false));
+        let (points, _, has_tp) = read("m.csv", &format!("{HEADER}\n4,8,2,1,5,3\n"), Some(2)).expect("a point");
+        assert_eq!((points[0].load.tp, has_tp), (4, true));
     }
 
     #[track_caller]

@@ -1,7 +1,5 @@
 //! Points simulated: every one with several draws of lengths.
 
-use std::path::PathBuf;
-
 use dynosim_spec::{Calibration, LoadPoint, MeasuredSetup, SyntheticWorkload};
 use dynosim_timing::TimingProvider;
 use rayon::prelude::*;
@@ -18,10 +16,8 @@ pub(crate) struct Simulator<'a> {
     pub(crate) setup: &'a MeasuredSetup,
     /// Draws of lengths, at least 1.
     pub(crate) seeds: u32,
-    /// Step times instead of those that the setup names.
-    pub(crate) timing: Option<&'a dyn TimingProvider>,
-    /// Folder of tables instead of the bundled ones.
-    pub(crate) perfdata: Option<&'a PathBuf>,
+    /// Prices steps; one for all points, because tables are read once by each.
+    pub(crate) timing: &'a dyn TimingProvider,
     /// What is added to kernels instead of what the setup names.
     pub(crate) calibration: Option<&'a Calibration>,
 }
@@ -124,13 +120,7 @@ struct Drawn {
 impl Simulator<'_> {
     fn draw(self, load: &LoadPoint, seed: u64) -> Result<Drawn, Error> {
         let spec = self.setup.run(load, seed);
-        let mut run = Run::new(&spec);
-        if let Some(provider) = self.timing {
-            run = run.timing(provider);
-        }
-        if let Some(folder) = self.perfdata {
-            run = run.perfdata(folder);
-        }
+        let mut run = Run::new(&spec).timing(self.timing);
         if let Some(calibration) = self.calibration {
             run = run.calibration(calibration.clone());
         }

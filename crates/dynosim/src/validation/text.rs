@@ -36,6 +36,7 @@ pub(super) fn text(validation: &Validation) -> String {
     text.push_str(&table(&point_rows(&validation.points)));
     text.push_str("\nRelative errors of means (simulated less measured, over measured):\n");
     text.push_str(&table(&group_rows(validation)));
+    text.push_str(&band_lines(validation));
     if !validation.curves.is_empty() {
         text.push_str("\nErrors of curves over concurrency, each divided by its value at the lowest concurrency:\n");
         text.push_str(&table(&curve_rows(&validation.curves, &validation.shape_errors)));
@@ -50,6 +51,24 @@ pub(super) fn text(validation: &Validation) -> String {
     }
     if !validation.notes.is_empty() {
         text.push('\n');
+    }
+    text
+}
+
+/// Where measurements lie around simulations.
+fn band_lines(validation: &Validation) -> String {
+    let mut text = String::new();
+    for kind in LatencyKind::ALL {
+        if let Some(band) = validation.error_bands.get(kind) {
+            let _ = writeln!(
+                text,
+                "Nine in ten of {} measured {} lie between {:.3} and {:.3} times the simulated ones.",
+                band.points,
+                kind.name(),
+                band.low,
+                band.high
+            );
+        }
     }
     text
 }
@@ -158,10 +177,13 @@ fn choice_line(title: &str, choices: &Choices) -> String {
         0 => String::new(),
         cases => format!(" (it finds nothing within the bound in {cases} cases where there is something)"),
     };
-    let exceedances = match choices.exceedances {
-        0 => String::new(),
-        cases => format!(", and exceeds the bound in {cases} cases"),
-    };
+    let exceedances = choices.worst_exceedance.map_or_else(String::new, |worst| {
+        let cases = choices.exceedances;
+        format!(
+            ", and exceeds the bound in {cases} cases, by {} % at most",
+            percent(worst)
+        )
+    });
     format!(
         "  {title}same tp and concurrency as measured in {} of {} cases{regret}{misses}{exceedances}\n",
         choices.agreements, choices.cases

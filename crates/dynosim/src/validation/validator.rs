@@ -16,7 +16,8 @@ use super::measured::{MeasuredPoint, MeasuredPoints};
 use super::simulated::{SimulatedPoint, Simulator, draws, output_tok_s_per_gpu, simulate};
 use super::{plot, points_csv, text};
 use crate::error::Error;
-use crate::scenario::calibration_of;
+use crate::error_bands::ErrorBand;
+use crate::scenario::{calibration_of, timing_provider};
 use crate::step_times::StepTimes;
 
 /// Draws of lengths of every point, unless told otherwise.
@@ -94,7 +95,14 @@ impl<'a> Validator<'a> {
         self.setup.validate()?;
         let calibration = calibration_of(&self.setup.engine, &self.setup.hardware, &self.setup.timing)?;
         let loads: Vec<LoadPoint> = measured.points.iter().map(|point| point.load).collect();
-        let mut simulated = simulate(self.simulator(), &loads);
+        let built_in = timing_provider(&self.setup.timing, &self.setup.engine, self.perfdata.as_deref());
+        let simulator = Simulator {
+            setup: self.setup,
+            seeds: self.seeds,
+            timing: self.timing.unwrap_or(built_in.as_ref()),
+            calibration: None,
+        };
+        let mut simulated = simulate(simulator, &loads);
         if simulated.iter().all(Result::is_err)
             && let Some(Err(error)) = simulated.drain(..).next()
         {
@@ -111,16 +119,6 @@ impl<'a> Validator<'a> {
         Ok(self.compare(calibration, points, notes))
     }
 
-    fn simulator(&self) -> Simulator<'_> {
-        Simulator {
-            setup: self.setup,
-            seeds: self.seeds,
-            timing: self.timing,
-            perfdata: self.perfdata.as_ref(),
-            calibration: None,
-        }
-    }
-
     fn compare(self, calibration: Option<Calibration>, points: Vec<ValidatedPoint>, notes: Vec<String>) -> Validation {
         let setup = self.setup;
         let step_times = match self.timing {
@@ -128,6 +126,7 @@ impl<'a> Validator<'a> {
             None => StepTimes::built_in(&setup.timing, &setup.engine, &setup.hardware, self.perfdata.as_deref()),
         };
         let mut warnings = self.warnings;
+        warnings.extend(step_times.warning());
         for warning in points
             .iter()
             .filter_map(|point| point.simulated.as_ref())
@@ -145,6 +144,10 @@ impl<'a> Validator<'a> {
             calibration,
             seeds: draws(setup, self.seeds),
             groups: group_errors(&points),
+            error_bands: PerLatency::of(|kind| {
+                let free = points.iter().filter(|point| !point.measured.kv_limited);
+                ErrorBand::of(free.filter_map(|point| *point.errors.get(kind)))
+            }),
             shape_errors: shape_errors(&curves),
             curves,
             choices: choices(points.iter().filter(|point| !point.measured.kv_limited)),
@@ -171,6 +174,8 @@ pub struct Validation {
     pub points: Vec<ValidatedPoint>,
     /// Errors of all points, and by worker size and lengths; points at the KV limit apart.
     pub groups: Vec<GroupErrors>,
+    /// Where measurements lie around simulations, without points at the KV limit.
+    pub error_bands: PerLatency<Option<ErrorBand>>,
     /// Curves over concurrency, without points at the KV limit.
     pub curves: Vec<Curve>,
     /// Errors of all relative curves.
@@ -240,6 +245,7 @@ impl Validation {
             "seeds": self.seeds,
             "points": self.points,
             "groups": self.groups,
+            "error_bands": self.error_bands,
             "shape_errors": self.shape_errors,
             "curves": self.curves,
             "choices": self.choices,

@@ -90,6 +90,7 @@ fn without_a_feasible_state_everything_is_simulated_to_its_end() {
         let [_, whole] = both_searches(&spec);
         let [_, stopped] = both_searches(&hopeless_stopped(&spec));
         assert_eq!(stopped.evaluated, whole.evaluated);
+        assert!(whole.simulations > 0 && whole.simulations <= whole.evaluated.len());
         assert!(!stopped.evaluated.iter().any(is_given_up));
     }
 }

@@ -1,0 +1,124 @@
+//! How far measurements are from simulations: bands that follow from validation, and those that hold for a run.
+
+use dynosim_core::{ErrorBands, Report, Scenario};
+use dynosim_spec::{RunSpec, TimingKind};
+use serde::{Deserialize, Serialize};
+
+/// Between which quantiles of measured over simulated values a band lies.
+const QUANTILES: [f64; 2] = [0.05, 0.95];
+
+/// Where measured values lie, as factors on simulated ones: nine in ten of those that were compared.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorBand {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// Points that were compared.
+    pub points: usize,
+}
+
+impl ErrorBand {
+    /// The band of these relative errors, (simulated - measured) / measured; `None` without any. Quantiles are
+    /// nearest-rank, so few points give their whole range.
+    pub fn of(errors: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut factors: Vec<f64> = errors.into_iter().map(|error| 1.0 / (1.0 + error)).collect();
+        factors.retain(|factor| factor.is_finite());
+        factors.sort_unstable_by(f64::total_cmp);
+        let last = factors.len().checked_sub(1)?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index")]
+        let at = |rank: f64| factors[(rank as usize).min(last)];
+        Some(Self {
+            low: at((QUANTILES[0] * last as f64).floor()),
+            high: at((QUANTILES[1] * last as f64).ceil()),
+            points: factors.len(),
+        })
+    }
+
+    fn around(self, simulated_ms: f64) -> [f64; 2] {
+        [self.low * simulated_ms, self.high * simulated_ms]
+    }
+}
+
+/// What a validation with the bundled constants found: `perfdata/accuracy/*.json`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Accuracy {
+    /// GPU system of the measurements.
+    system: String,
+    /// Calibration that was validated, by name.
+    calibration: String,
+    /// What was measured, for people.
+    measured: String,
+    ttft: Option<ErrorBand>,
+    tpot: Option<ErrorBand>,
+}
+
+const RECORDS: [&str; 2] = [
+    include_str!("../../../perfdata/accuracy/vllm_h200_fp8.json"),
+    include_str!("../../../perfdata/accuracy/vllm_h100_bfloat16.json"),
+];
+
+fn records() -> impl Iterator<Item = Accuracy> {
+    let read = |text: &str| serde_json::from_str(text).expect("bundled records are valid");
+    RECORDS.into_iter().map(read)
+}
+
+/// The bands around the means of a run: those of the same constants on the same GPU system, else those of other
+/// measurements under the same engine rules, which is said. `None` where nothing comparable was
+/// validated, as with mixtures of experts.
+pub(crate) fn error_bands(spec: &RunSpec, scenario: &Scenario, report: &Report) -> Option<ErrorBands> {
+    let physics = scenario.physics()?;
+    let as_validated = spec.timing.provider == TimingKind::Table
+        && spec.timing.engine_version.is_none()
+        && spec.timing.calibration.is_none()
+        && spec.timing.without.is_empty();
+    let has_experts = scenario.model().is_some_and(|model| model.moe.is_some());
+    if !as_validated || has_experts {
+        return None;
+    }
+    let system = spec.hardware.system.as_str();
+    let likeness = |record: &Accuracy| (record.calibration == physics.calibration.name, record.system == system);
+    let record = records().max_by_key(likeness)?;
+    let basis = match likeness(&record) {
+        (true, true) => record.measured,
+        _ => format!("{}, for want of measurements closer to this run", record.measured),
+    };
+    Some(ErrorBands {
+        basis,
+        mean_ttft_ms: record.ttft.map(|band| band.around(report.ttft.mean)),
+        mean_tpot_ms: record.tpot.map(|band| band.around(report.tpot.mean)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_hold_nine_in_ten_of_the_points() {
+        let errors = (0..=20).map(|point| 1.0 / (0.9 + 0.01 * f64::from(point)) - 1.0);
+        let band = ErrorBand::of(errors).expect("there are points");
+        assert!(
+            (band.low - 0.91).abs() < 1e-12 && (band.high - 1.09).abs() < 1e-12,
+            "{band:?}"
+        );
+        assert_eq!(band.points, 21);
+    }
+
+    #[test]
+    fn few_points_give_their_whole_range() {
+        let band = ErrorBand::of([0.25, -0.2]).expect("there are points");
+        assert!(
+            (band.low - 0.8).abs() < 1e-12 && (band.high - 1.25).abs() < 1e-12,
+            "{band:?}"
+        );
+        assert_eq!(ErrorBand::of([]), None);
+    }
+
+    #[test]
+    fn bundled_records_are_valid() {
+        assert!(records().all(|record| record.ttft.or(record.tpot).is_some_and(|band| band.low < band.high)));
+    }
+}

@@ -257,6 +257,10 @@ pub struct WorkerShape {
 
 fn estimated_blocks(deployment: &Deployment, provider: &dyn TimingProvider) -> Result<u32, TimingError> {
     let tokens = provider.kv_capacity_tokens(deployment)?;
+    let tokens = match &deployment.physics {
+        Some(physics) => physics.calibrated_capacity(tokens),
+        None => tokens,
+    };
     let blocks = tokens / u64::from(deployment.engine.block_size.tokens());
     Ok(u32::try_from(blocks).unwrap_or(u32::MAX))
 }

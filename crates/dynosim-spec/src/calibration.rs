@@ -174,12 +174,16 @@ impl Calibration {
         }
     }
 
-    /// The bundled record for an engine with weights of this format; if there is none, the neutral one.
+    /// Name of the record of an engine that nothing is known about.
+    pub const UNKNOWN: &str = "unknown";
+
+    /// The bundled record for an engine with weights of this format; if there is none, a neutral one with the name
+    /// [`Calibration::UNKNOWN`].
     pub fn bundled(engine: Backend, weights: WeightFormat) -> Self {
         bundled::texts()
             .filter_map(|text| Some(Self::from_json(text).ok()?.value))
             .find(|record| record.engine == engine && record.weights == weights)
-            .unwrap_or_else(|| Self::neutral("none", engine, weights))
+            .unwrap_or_else(|| Self::neutral(Self::UNKNOWN, engine, weights))
     }
 
     /// Reads a record from JSON.

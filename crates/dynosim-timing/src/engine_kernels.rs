@@ -274,7 +274,8 @@ mod tests {
         check(4, 8, 8192, 4);
         check(1, 8, 1 << 17, 15);
         // Never more parts than blocks.
-        check(1, 8, 1024, 8);
+        check(1, 8, 1024, 7);
+        check(1, 8, 256, 2);
         check(1, 1, 1, 1);
     }
 

@@ -11,7 +11,7 @@ pub(crate) fn report_table(spec: &RunSpec, outcome: &Outcome, step_times: &StepT
     let mut text = String::new();
     for (name, value) in facts(spec, outcome, step_times) {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{name:<18}{value}");
+        let _ = writeln!(text, "{name:<16}{value}");
     }
     text.push('\n');
     let _ = writeln!(
@@ -86,7 +86,7 @@ fn facts(spec: &RunSpec, outcome: &Outcome, step_times: &StepTimes) -> Vec<(&'st
         ("preemptions", preemptions.to_string()),
         ("evictions", format!("{} KV blocks", outcome.evictions)),
         ("extrapolated", extrapolated(report, step_times)),
-        ("measured would be", expected(report)),
+        ("error band", expected(report)),
     ]);
     facts
 }
@@ -94,14 +94,14 @@ fn facts(spec: &RunSpec, outcome: &Outcome, step_times: &StepTimes) -> Vec<(&'st
 /// Where measurements are to be expected.
 fn expected(report: &Report) -> String {
     let Some(bands) = &report.error_bands else {
-        return "unknown: nothing like this was validated".to_owned();
+        return "none: nothing like this was compared with measurements".to_owned();
     };
     let means = [("TTFT", bands.mean_ttft_ms), ("TPOT", bands.mean_tpot_ms)];
-    let means = means.map(|(name, band)| match band {
-        Some([low, high]) => format!("mean {name} {low:.1} to {high:.1} ms"),
-        None => format!("mean {name} not validated"),
+    let means = means.into_iter().filter_map(|(name, band)| {
+        let [low, high] = band?;
+        Some(format!("mean {name} {low:.1} to {high:.1} ms measured"))
     });
-    format!("{} (by {})", means.join(", "), bands.basis)
+    format!("{} ({})", means.collect::<Vec<_>>().join(", "), bands.basis)
 }
 
 fn extrapolated(report: &Report, step_times: &StepTimes) -> String {

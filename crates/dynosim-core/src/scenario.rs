@@ -174,6 +174,7 @@ impl Scenario {
         let mut warnings = timing_warnings(shapes);
         warnings.extend(self.capacity_warning(shapes));
         warnings.extend(self.context_warning());
+        warnings.extend(self.calibration_warning());
         if self
             .model()
             .is_some_and(|model| model.weights == WeightFormat::Fp8PerTensor)
@@ -192,6 +193,23 @@ impl Scenario {
             warnings.push("prefix caching is off, so the KV router finds no cached prefixes".to_owned());
         }
         warnings
+    }
+
+    /// Says that a calibration is of another engine or number format than what runs, or that there is none.
+    fn calibration_warning(&self) -> Option<String> {
+        let (calibration, model) = (&self.physics()?.calibration, self.model()?);
+        if calibration.engine != self.engine.backend || calibration.weights != model.weights {
+            return Some(format!(
+                "calibration {} is of another engine or other weights than {} has on this one",
+                calibration.name, self.engine.model
+            ));
+        }
+        (calibration.name == Calibration::UNKNOWN).then(|| {
+            format!(
+                "no constant of the engine is known for the weights of {}: steps cost what their kernels do",
+                self.engine.model
+            )
+        })
     }
 
     /// Says that requests are longer than the model can take.
@@ -270,6 +288,10 @@ pub struct WorkerShape {
 /// Blocks of all groups of GPUs together; those of each group are whole ones.
 fn estimated_blocks(deployment: &Deployment, provider: &dyn TimingProvider) -> Result<u32, TimingError> {
     let tokens = provider.kv_capacity_tokens(deployment)?;
+    let tokens = match &deployment.physics {
+        Some(physics) => physics.calibrated_capacity(tokens),
+        None => tokens,
+    };
     let blocks = tokens / u64::from(deployment.engine.block_size.tokens());
     let blocks = blocks.saturating_mul(deployment.shape.attention_dp.into());
     Ok(u32::try_from(blocks).unwrap_or(u32::MAX))

@@ -72,6 +72,18 @@ impl EnginePhysics {
         }
     }
 
+    /// The tokens of KV cache that fit, where `estimated` were estimated; a fraction of a token is nothing.
+    pub fn calibrated_capacity(&self, estimated: u64) -> u64 {
+        let factor = CalibrationConstants::value(self.calibration.constants.kv_capacity_factor.as_ref(), 1.0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole tokens, at least none"
+        )]
+        let calibrated = (estimated as f64 * factor) as u64;
+        calibrated
+    }
+
     /// Whether a part of a step counts.
     pub fn has(&self, term: StepTerm) -> bool {
         !self.without.contains(&term)
@@ -162,12 +174,16 @@ impl Calibration {
         }
     }
 
-    /// The bundled record for an engine with weights of this format; if there is none, the neutral one.
+    /// Name of the record of an engine that nothing is known about.
+    pub const UNKNOWN: &str = "unknown";
+
+    /// The bundled record for an engine with weights of this format; if there is none, a neutral one with the name
+    /// [`Calibration::UNKNOWN`].
     pub fn bundled(engine: Backend, weights: WeightFormat) -> Self {
         bundled::texts()
             .filter_map(|text| Some(Self::from_json(text).ok()?.value))
             .find(|record| record.engine == engine && record.weights == weights)
-            .unwrap_or_else(|| Self::neutral("none", engine, weights))
+            .unwrap_or_else(|| Self::neutral(Self::UNKNOWN, engine, weights))
     }
 
     /// Reads a record from JSON.
@@ -209,6 +225,14 @@ mod tests {
         assert_eq!(record.constants.step_ms, None);
         let text = serde_json::to_string(&record).expect("a record is JSON");
         assert_eq!(Calibration::from_json(&text).expect("it is valid").value, record);
+    }
+
+    #[test]
+    fn capacity_is_calibrated() {
+        let mut physics = EnginePhysics::new(Calibration::neutral("mine", Backend::Vllm, WeightFormat::Bfloat16));
+        assert_eq!(physics.calibrated_capacity(1001), 1001);
+        physics.calibration.constants.kv_capacity_factor = Some(Constant::new(0.5, "test"));
+        assert_eq!(physics.calibrated_capacity(1001), 500);
     }
 
     #[test]

@@ -37,16 +37,15 @@ fn with(constants: CalibrationConstants) -> EnginePhysics {
     physics
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the fields of a calibration are optional")]
-fn constant(value: f64) -> Option<Constant> {
-    Some(Constant::new(value, "test"))
+fn constant(value: f64) -> Constant {
+    Constant::new(value, "test")
 }
 
 fn everything() -> EnginePhysics {
     with(CalibrationConstants {
-        gemm_derate: constant(1.3),
-        all_reduce_call_us: constant(4.5),
-        step_ms: constant(0.3),
+        gemm_derate: Some(constant(1.3)),
+        all_reduce_call_us: Some(constant(4.5)),
+        step_ms: Some(constant(0.3)),
         ..CalibrationConstants::default()
     })
 }
@@ -113,12 +112,12 @@ fn each_constant_adds_what_it_says() {
     let price = |tp, constants| bound(QWEN, tp, Some(with(constants))).decode(&decode).ms;
     let none = CalibrationConstants::default;
     let step_ms = CalibrationConstants {
-        step_ms: constant(0.25),
+        step_ms: Some(constant(0.25)),
         ..none()
     };
     close(price(2, step_ms) - price(2, none()), 0.25);
     let all_reduce = || CalibrationConstants {
-        all_reduce_call_us: constant(10.0),
+        all_reduce_call_us: Some(constant(10.0)),
         ..none()
     };
     // Two in each of 64 layers, and one for the embedding.
@@ -126,8 +125,8 @@ fn each_constant_adds_what_it_says() {
     close(price(1, all_reduce()), price(1, none()));
     // 8 sequences of 1001 tokens of 8 KV heads of 128 elements of 2 bytes, keys and values, in 64 layers, at 1 TB/s.
     let bandwidth = |floor_us| CalibrationConstants {
-        decode_attention_bandwidth_tb_s: constant(1.0),
-        decode_attention_floor_us: constant(floor_us),
+        decode_attention_bandwidth_tb_s: Some(constant(1.0)),
+        decode_attention_floor_us: Some(constant(floor_us)),
         ..none()
     };
     let floor_ms = 64.0 * 12.0 / 1e3;

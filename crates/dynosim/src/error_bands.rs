@@ -1,7 +1,7 @@
 //! How far measurements are from simulations: bands that follow from validation, and those that hold for a run.
 
-use dynosim_core::{ErrorBands, Report, Scenario};
-use dynosim_spec::{RunSpec, TimingKind};
+use dynosim_core::{ErrorBands, Outcome, Scenario};
+use dynosim_spec::{Admission, RunSpec, TimingKind, Topology, WorkerRole};
 use serde::{Deserialize, Serialize};
 
 /// Between which quantiles of measured over simulated values a band lies.
@@ -51,6 +51,8 @@ struct Accuracy {
     calibration: String,
     /// What was measured, for people.
     measured: String,
+    /// Tensor-parallel sizes among and between those that were measured.
+    tps: Vec<u32>,
     ttft: Option<ErrorBand>,
     tpot: Option<ErrorBand>,
 }
@@ -65,30 +67,37 @@ fn records() -> impl Iterator<Item = Accuracy> {
     RECORDS.into_iter().map(read)
 }
 
-/// The bands around the means of a run: those of the same constants on the same GPU system, else those of other
-/// measurements under the same engine rules, which is said. `None` where nothing comparable was
-/// validated, as with mixtures of experts.
-pub(crate) fn error_bands(spec: &RunSpec, scenario: &Scenario, report: &Report) -> Option<ErrorBands> {
+/// The bands around the means of a run, if it is of a kind that was compared with measurements: with the same constants on
+/// the same GPU system, one aggregated worker of a size that was measured, in a closed loop without reuse of prefixes
+/// or rejections, and a model without experts.
+pub(crate) fn error_bands(spec: &RunSpec, scenario: &Scenario, outcome: &Outcome) -> Option<ErrorBands> {
     let physics = scenario.physics()?;
-    let as_validated = spec.timing.provider == TimingKind::Table
+    let report = &outcome.report;
+    let defaults = spec.timing.provider == TimingKind::Table
         && spec.timing.engine_version.is_none()
         && spec.timing.calibration.is_none()
         && spec.timing.without.is_empty();
+    let config = spec.engine.config(WorkerRole::Aggregated);
+    let as_measured = [config.speedup_ratio, config.decode_speedup_ratio]
+        .iter()
+        .all(|ratio| (ratio - 1.0).abs() < f64::EPSILON)
+        && report.prefix_cache_reused_ratio <= 0.0
+        && report.rejections.is_empty()
+        && scenario.workload().admission() != Admission::OpenLoop;
     let has_experts = scenario.model().is_some_and(|model| model.moe.is_some());
-    if !as_validated || has_experts {
+    let Topology::Aggregated { workers: 1, shape } = spec.topology else {
         return None;
-    }
-    let system = spec.hardware.system.as_str();
-    let likeness = |record: &Accuracy| (record.calibration == physics.calibration.name, record.system == system);
-    let record = records().max_by_key(likeness)?;
-    let basis = match likeness(&record) {
-        (true, true) => record.measured,
-        _ => format!("{}, for want of measurements closer to this run", record.measured),
     };
-    Some(ErrorBands {
-        basis,
-        mean_ttft_ms: record.ttft.map(|band| band.around(report.ttft.mean)),
-        mean_tpot_ms: record.tpot.map(|band| band.around(report.tpot.mean)),
+    let record = records().find(|record| {
+        record.calibration == physics.calibration.name
+            && record.system == spec.hardware.system
+            && record.tps.contains(&shape.tp)
+    })?;
+    let band = |band: Option<ErrorBand>, mean_ms: f64| band.filter(|_| mean_ms > 0.0).map(|band| band.around(mean_ms));
+    (defaults && as_measured && !has_experts).then(|| ErrorBands {
+        basis: record.measured,
+        mean_ttft_ms: band(record.ttft, report.ttft.mean),
+        mean_tpot_ms: band(record.tpot, report.tpot.mean),
     })
 }
 

@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
             outcome.report.warnings.extend(overload);
         }
         if self.timing.is_none() {
-            outcome.report.error_bands = error_bands(spec, &scenario, &outcome.report);
+            outcome.report.error_bands = error_bands(spec, &scenario, &outcome);
         }
         Ok(outcome)
     }

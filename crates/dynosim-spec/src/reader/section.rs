@@ -196,10 +196,21 @@ impl<'j, 'f> Section<'j, 'f> {
     pub(crate) fn list<T>(&mut self, key: impl Into<Key>, place: &mut Vec<T>, rule: &impl Rule<T>) -> bool {
         const EMPTY: &str = "must have at least one item";
         let key = key.into();
+        let was_given = !self.reads() || self.named(key).is_some();
+        let mut found = std::mem::take(place);
+        let right = self.list_or_none(key, &mut found, rule);
+        let is_empty = right && was_given && found.is_empty();
+        *place = found;
+        if is_empty {
+            return self.violation(key.name, EMPTY);
+        }
+        right
+    }
+
+    /// Reads or checks a list, which may be empty; whether all is right.
+    pub(crate) fn list_or_none<T>(&mut self, key: impl Into<Key>, place: &mut Vec<T>, rule: &impl Rule<T>) -> bool {
+        let key = key.into();
         if !self.reads() {
-            if place.is_empty() {
-                return self.violation(key.name, EMPTY);
-            }
             let items = place.iter().enumerate();
             return items.fold(true, |right, (index, value)| {
                 self.admit(&format!("{}[{index}]", key.name), value, rule) && right
@@ -211,9 +222,6 @@ impl<'j, 'f> Section<'j, 'f> {
         let Some(items) = json.as_array() else {
             return self.violation(name, format!("must be a list, got {}", shown(json)));
         };
-        if items.is_empty() {
-            return self.violation(name, EMPTY);
-        }
         let values: Vec<Option<T>> = items
             .iter()
             .enumerate()

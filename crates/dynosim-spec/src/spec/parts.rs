@@ -147,11 +147,7 @@ impl TimingSpec {
         section.option("engineVersion", &mut self.engine_version, &Text);
         section.option("repair", &mut self.repair, &Flag);
         section.option("calibration", &mut self.calibration, &Text);
-        if section.has("without") || !self.without.is_empty() {
-            section.list("without", &mut self.without, &OneOf);
-        } else {
-            section.accept(&["without"]);
-        }
+        section.list_or_none("without", &mut self.without, &OneOf);
         if known && self.provider != TimingKind::Table {
             let given = [
                 ("engineVersion", self.engine_version.is_some()),

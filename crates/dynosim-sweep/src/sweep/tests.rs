@@ -9,7 +9,7 @@ mod outputs;
 use std::sync::Arc;
 
 use dynosim_spec::{
-    Backend, Deployment, EngineArgs, EngineSpec, GpuSpec, HardwareSpec, Limit, SweepRouterSpec, SyntheticLoad,
+    Backend, Deployment, EngineArgs, EngineSpec, GpuSpec, HardwareSpec, Limit, Rules, SweepRouterSpec, SyntheticLoad,
     SyntheticWorkload, Workload, WorkloadSpec,
 };
 use dynosim_timing::{PolynomialTiming, TimingError, TimingModel};
@@ -49,6 +49,7 @@ fn small_spec() -> ReplayOptimizeSpec {
             max_num_batched_tokens: Some(Limit::AtMost(512)),
             ..EngineArgs::default()
         },
+        rules: Rules::VllmV1,
         ..EngineSpec::new("some-model", Backend::Vllm)
     };
     let load = SyntheticWorkload {

@@ -1,15 +1,13 @@
 //! Candidates that are given up.
 
-use dynosim_spec::{Rules, SlaSpec};
+use dynosim_spec::SlaSpec;
 use dynosim_timing::PolynomialTiming;
 
 use super::*;
 use crate::result::OptimizationResult;
 
 fn bounded(sla: SlaSpec) -> ReplayOptimizeSpec {
-    let mut spec = ReplayOptimizeSpec { sla, ..small_spec() };
-    spec.engine.rules = Rules::VllmV1;
-    spec
+    ReplayOptimizeSpec { sla, ..small_spec() }
 }
 
 fn hopeless_stopped(spec: &ReplayOptimizeSpec) -> ReplayOptimizeSpec {

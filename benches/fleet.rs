@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dynosim::core::{Outcome, Scenario, Stepping, WorkerShape};
 use dynosim::router::{self, Pool, Router};
-use dynosim::spec::{PromptSegments, RouterMode, RouterSettings, WorkerRole};
+use dynosim::spec::{ParallelShape, PromptSegments, RouterMode, RouterSettings, WorkerRole};
 use dynosim::timing::TimingProvider;
 
 /// Workers of one role: their tensor-parallel size and how many there are.
@@ -33,7 +33,7 @@ impl Fleet {
     /// Binds the workers of these pools.
     pub(crate) fn new(scenario: Scenario, provider: &dyn TimingProvider, pools: &[PoolSize]) -> Self {
         let bind = |&(role, tp, workers): &PoolSize| {
-            let shape = scenario.worker_shape(role, tp, provider);
+            let shape = scenario.worker_shape(role, ParallelShape::tensor(tp), provider);
             (shape.expect("such workers can be had"), workers)
         };
         Self {

@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, SamplingMode};
 use dynosim::spec::{
-    Backend, EngineArgs, EngineSpec, HardwareSpec, ReplayOptimizeSpec, Rules, SlaSpec, SweepRouterMode,
+    Backend, EngineArgs, EngineSpec, HardwareSpec, ParallelShape, ReplayOptimizeSpec, Rules, SlaSpec, SweepRouterMode,
     SweepRouterSpec, SyntheticLoad, SyntheticWorkload, Topology, WorkloadSpec,
 };
 use dynosim::sweep::Mode;
@@ -19,8 +19,8 @@ fn main() {
             let expected = Topology::Disaggregated {
                 prefill_workers: 3,
                 decode_workers: 4,
-                prefill_tp: 4,
-                decode_tp: 1,
+                prefill_shape: ParallelShape::tensor(4),
+                decode_shape: ParallelShape::tensor(1),
             };
             assert_eq!(best.state.topology, expected);
         });

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput};
-use dynosim::spec::{Backend, Deployment, EngineArgs, GpuSpec, ModelSpec, WorkerRole};
+use dynosim::spec::{Backend, Deployment, EngineArgs, GpuSpec, ModelSpec, ParallelShape, WorkerRole};
 use dynosim::timing::{StepShape, TableModel, TableTiming, TimingModel};
 
 const MODEL: &str = "Qwen/Qwen3-32B";
@@ -32,7 +32,7 @@ fn deployment(tp: u32) -> Deployment {
         model_name: MODEL.to_owned(),
         model: Some(Arc::new(ModelSpec::find(MODEL).expect("is bundled"))),
         gpu: Arc::new(GpuSpec::find("h200_sxm").expect("is known")),
-        tp,
+        shape: ParallelShape::tensor(tp),
         engine: EngineArgs::default().resolve(Backend::Vllm, WorkerRole::Aggregated),
         physics: None,
     }

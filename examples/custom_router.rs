@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use dynosim::router::{Pool, RouteQuery, Router, WorkerReport};
 use dynosim::spec::{
-    Backend, EngineSpec, HardwareSpec, RouterMode, RouterSettings, RunSpec, SegmentId, SimTime, SyntheticLoad,
-    SyntheticWorkload, Topology, WorkerId, WorkloadSpec,
+    Backend, EngineSpec, HardwareSpec, ParallelShape, RouterMode, RouterSettings, RunSpec, SegmentId, SimTime,
+    SyntheticLoad, SyntheticWorkload, Topology, WorkerId, WorkloadSpec,
 };
 use dynosim::{Error, Report, Run};
 
@@ -58,7 +58,10 @@ fn main() -> Result<(), Error> {
     let mut spec = RunSpec::new(
         EngineSpec::new("Qwen/Qwen3-32B", Backend::Vllm),
         HardwareSpec::new("h200_sxm"),
-        Topology::Aggregated { workers: 4, tp: 2 },
+        Topology::Aggregated {
+            workers: 4,
+            shape: ParallelShape::tensor(2),
+        },
         WorkloadSpec::Synthetic(workload),
     );
 

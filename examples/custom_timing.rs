@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use dynosim::spec::{
-    Backend, Deployment, EngineSpec, GpuSpec, HardwareSpec, ModelSpec, ReplayOptimizeSpec, RunSpec, SyntheticLoad,
-    SyntheticWorkload, Topology, WorkloadSpec,
+    Backend, Deployment, EngineSpec, GpuSpec, HardwareSpec, ModelSpec, ParallelShape, ReplayOptimizeSpec, RunSpec,
+    SyntheticLoad, SyntheticWorkload, Topology, WorkloadSpec,
 };
 use dynosim::sweep::{Mode, Sweep};
 use dynosim::timing::{Price, StepShape, TimingError, TimingModel, TimingProvider};
@@ -43,11 +43,11 @@ struct Measured {
 impl TimingProvider for Measured {
     /// Called once for every role and GPU shape; this is the place to load data, and to fail.
     fn bind(&self, deployment: &Deployment) -> Result<Arc<dyn TimingModel>, TimingError> {
-        if deployment.tp > 2 {
-            let missing = format!("nothing was measured at tp {}", deployment.tp);
+        if deployment.shape.tp > 2 {
+            let missing = format!("nothing was measured at tp {}", deployment.shape.tp);
             return Err(TimingError::Custom(missing.into()));
         }
-        let speedup = f64::from(deployment.tp).powf(0.9);
+        let speedup = f64::from(deployment.shape.tp).powf(0.9);
         Ok(Arc::new(Linear {
             prefill_ms_per_token: self.on_one_gpu.prefill_ms_per_token / speedup,
             decode_ms: self.on_one_gpu.decode_ms / speedup,
@@ -62,7 +62,7 @@ impl TimingProvider for Measured {
 
     /// Known from the engine's log instead of estimated.
     fn kv_capacity_tokens(&self, deployment: &Deployment) -> Result<u64, TimingError> {
-        Ok(if deployment.tp == 1 { 240_000 } else { 730_000 })
+        Ok(if deployment.shape.tp == 1 { 240_000 } else { 730_000 })
     }
 }
 
@@ -78,13 +78,16 @@ fn main() -> Result<(), Error> {
     let measured = Measured { on_one_gpu: ON_ONE_GPU };
     let closure = |deployment: &Deployment| -> Result<Arc<dyn TimingModel>, TimingError> {
         Ok(Arc::new(Linear {
-            decode_ms: ON_ONE_GPU.decode_ms / f64::from(deployment.tp),
+            decode_ms: ON_ONE_GPU.decode_ms / f64::from(deployment.shape.tp),
             ..ON_ONE_GPU
         }))
     };
 
     println!("Four workers at tp 2:");
-    let topology = Topology::Aggregated { workers: 4, tp: 2 };
+    let topology = Topology::Aggregated {
+        workers: 4,
+        shape: ParallelShape::tensor(2),
+    };
     let spec = RunSpec::new(
         engine.clone(),
         HardwareSpec::new("h200_sxm"),

@@ -6,7 +6,7 @@
 
 use dynosim::Error;
 use dynosim::spec::{
-    Backend, EngineSpec, HardwareSpec, RunSpec, SyntheticLoad, SyntheticWorkload, Topology, WorkloadSpec,
+    Backend, EngineSpec, HardwareSpec, ParallelShape, RunSpec, SyntheticLoad, SyntheticWorkload, Topology, WorkloadSpec,
 };
 
 fn main() -> Result<(), Error> {
@@ -15,7 +15,10 @@ fn main() -> Result<(), Error> {
     let spec = RunSpec::new(
         EngineSpec::new("Qwen/Qwen3-32B", Backend::Vllm),
         HardwareSpec::new("h200_sxm"),
-        Topology::Aggregated { workers: 4, tp: 2 },
+        Topology::Aggregated {
+            workers: 4,
+            shape: ParallelShape::tensor(2),
+        },
         WorkloadSpec::Synthetic(workload),
     );
 

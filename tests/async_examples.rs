@@ -8,9 +8,9 @@ use std::sync::Arc;
 use dynosim::Run;
 use dynosim::core::{Outcome, Stepping};
 use dynosim::spec::{
-    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, HardwareSpec, Limit, Request, Rules, RunSpec,
-    SimDuration, SimTime, StepTerm, SyntheticLoad, SyntheticWorkload, TimingKind, Topology, Workload, WorkloadBuilder,
-    WorkloadSpec,
+    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, HardwareSpec, Limit, ParallelShape, Request,
+    Rules, RunSpec, SimDuration, SimTime, StepTerm, SyntheticLoad, SyntheticWorkload, TimingKind, Topology, Workload,
+    WorkloadBuilder, WorkloadSpec,
 };
 use dynosim::timing::{DecodeInputs, Price, StepShape, TimingModel};
 
@@ -78,7 +78,10 @@ impl Example {
         let mut spec = RunSpec::new(
             engine,
             HardwareSpec::new("h200_sxm"),
-            Topology::Aggregated { workers: 1, tp: 1 },
+            Topology::Aggregated {
+                workers: 1,
+                shape: ParallelShape::tensor(1),
+            },
             WorkloadSpec::Synthetic(SyntheticWorkload::new(1, 1, 1, load)),
         );
         spec.timing.provider = TimingKind::Polynomial;

@@ -3,8 +3,8 @@
 use dynosim::Error;
 use dynosim::core::SimError;
 use dynosim::spec::{
-    Backend, EngineArgs, EngineSpec, HardwareSpec, Limit, Rules, RunSpec, SyntheticLoad, SyntheticWorkload, TimingKind,
-    TimingSpec, Topology, WorkloadSpec,
+    Backend, EngineArgs, EngineSpec, HardwareSpec, Limit, ParallelShape, Rules, RunSpec, SyntheticLoad,
+    SyntheticWorkload, TimingKind, TimingSpec, Topology, WorkloadSpec,
 };
 
 fn spec(args: EngineArgs, workload: SyntheticWorkload) -> RunSpec {
@@ -15,7 +15,10 @@ fn spec(args: EngineArgs, workload: SyntheticWorkload) -> RunSpec {
         },
         ..EngineSpec::new("any", Backend::Vllm)
     };
-    let topology = Topology::Aggregated { workers: 1, tp: 1 };
+    let topology = Topology::Aggregated {
+        workers: 1,
+        shape: ParallelShape::tensor(1),
+    };
     let workload = WorkloadSpec::Synthetic(workload);
     let mut spec = RunSpec::new(engine, HardwareSpec::new("h200_sxm"), topology, workload);
     spec.timing = TimingSpec {
@@ -68,8 +71,8 @@ fn transfers_that_never_end_are_an_error() {
     spec.topology = Topology::Disaggregated {
         prefill_workers: 1,
         decode_workers: 1,
-        prefill_tp: 1,
-        decode_tp: 1,
+        prefill_shape: ParallelShape::tensor(1),
+        decode_shape: ParallelShape::tensor(1),
     };
     ends_beyond_the_clock(&spec);
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use dynosim::Run;
 use dynosim::core::Outcome;
 use dynosim::spec::{
-    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, HardwareSpec, Request, Rules, RunSpec,
-    SchedulePolicy, SglangArgs, SimDuration, SimTime, SyntheticLoad, SyntheticWorkload, TimingKind, Topology, Workload,
-    WorkloadBuilder, WorkloadSpec,
+    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, HardwareSpec, ParallelShape, Request, Rules,
+    RunSpec, SchedulePolicy, SglangArgs, SimDuration, SimTime, SyntheticLoad, SyntheticWorkload, TimingKind, Topology,
+    Workload, WorkloadBuilder, WorkloadSpec,
 };
 use dynosim::timing::{Price, StepShape, TimingModel};
 
@@ -66,7 +66,10 @@ impl Worker {
         let mut spec = RunSpec::new(
             engine,
             HardwareSpec::new("h200_sxm"),
-            Topology::Aggregated { workers: 1, tp: 1 },
+            Topology::Aggregated {
+                workers: 1,
+                shape: ParallelShape::tensor(1),
+            },
             WorkloadSpec::Synthetic(SyntheticWorkload::new(1, 1, 1, load)),
         );
         spec.timing.provider = TimingKind::Polynomial;

@@ -1,8 +1,8 @@
 //! What is wrong with tables gets into reports, and what is done about it depends on the spec.
 
 use dynosim::spec::{
-    Backend, EngineSpec, HardwareSpec, ReplayOptimizeSpec, Rules, RunSpec, SyntheticLoad, SyntheticWorkload, Topology,
-    WorkloadSpec,
+    Backend, EngineSpec, HardwareSpec, ParallelShape, ReplayOptimizeSpec, Rules, RunSpec, SyntheticLoad,
+    SyntheticWorkload, Topology, WorkloadSpec,
 };
 use dynosim::sweep::Mode;
 use dynosim::{Report, StepTimes};
@@ -14,7 +14,10 @@ fn workload() -> WorkloadSpec {
 /// One worker of eight GPUs, whose all-reduce falls in vLLM 0.14.0.
 fn spec(system: &str) -> RunSpec {
     let engine = EngineSpec::new("Qwen/Qwen3-8B", Backend::Vllm);
-    let topology = Topology::Aggregated { workers: 1, tp: 8 };
+    let topology = Topology::Aggregated {
+        workers: 1,
+        shape: ParallelShape::tensor(8),
+    };
     RunSpec::new(engine, HardwareSpec::new(system), topology, workload())
 }
 

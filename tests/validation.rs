@@ -45,7 +45,9 @@ fn validate_evenly(rows: &str) -> Validation {
     let csv = format!("{HEADER},kv_limited\n{rows}");
     let measured = MeasuredPoints::read(&[("m.csv", &csv)], &setup, None).expect("the points are right");
     let even = |deployment: &Deployment| -> Result<Arc<dyn TimingModel>, TimingError> {
-        Ok(Arc::new(Even { tp: deployment.tp }))
+        Ok(Arc::new(Even {
+            tp: deployment.shape.tp,
+        }))
     };
     Validator::new(&setup)
         .timing(&even)

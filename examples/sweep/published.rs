@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use dynosim::Error;
-use dynosim::spec::{ReplayOptimizeSpec, Topology, WorkerRole, WorkloadSpec};
+use dynosim::spec::{ParallelShape, ReplayOptimizeSpec, Topology, WorkerRole, WorkloadSpec};
 use dynosim::sweep::{Mode, OptimizationResult, Record, RouterState, State, Sweep};
 use dynosim::timing::TimingProvider;
 
@@ -26,8 +26,8 @@ const STATE: State = State {
     topology: Topology::Disaggregated {
         prefill_workers: 3,
         decode_workers: 4,
-        prefill_tp: 4,
-        decode_tp: 1,
+        prefill_shape: ParallelShape::tensor(4),
+        decode_shape: ParallelShape::tensor(1),
     },
     router: RouterState::kv_router(0.5, 1.0),
 };
@@ -93,7 +93,7 @@ fn explanation(result: &OptimizationResult) -> String {
     let decode_at_tp_1 = result
         .kv_capacity
         .iter()
-        .find(|capacity| capacity.role == WorkerRole::Decode && capacity.tp == 1);
+        .find(|capacity| capacity.role == WorkerRole::Decode && capacity.shape.tp == 1);
     let Some((capacity, fitting)) = decode_at_tp_1.and_then(|capacity| Some((capacity, capacity.blocks_estimated?)))
     else {
         return String::new();

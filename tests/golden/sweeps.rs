@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use dynosim::spec::{ReplayOptimizeSpec, RouterMode, Topology, WorkerRole};
+use dynosim::spec::{ParallelShape, ReplayOptimizeSpec, RouterMode, Topology, WorkerRole};
 use dynosim::sweep::{Mode, Record, RouterState, State, Sweep};
 use dynosim::{load_scenario, timing_provider};
 
@@ -144,12 +144,15 @@ fn rows(golden: &Golden) -> Vec<Row> {
 fn topology(figure: &impl Fn(&str) -> Option<f64>) -> Option<Topology> {
     let count = |name: &str| figure(name).map(|value| value as u32);
     match (count("tp"), count("workers")) {
-        (Some(tp), Some(workers)) => Some(Topology::Aggregated { workers, tp }),
+        (Some(tp), Some(workers)) => Some(Topology::Aggregated {
+            workers,
+            shape: ParallelShape::tensor(tp),
+        }),
         _ => Some(Topology::Disaggregated {
             prefill_workers: count("prefill_workers")?,
             decode_workers: count("decode_workers")?,
-            prefill_tp: count("prefill_tp")?,
-            decode_tp: count("decode_tp")?,
+            prefill_shape: ParallelShape::tensor(count("prefill_tp")?),
+            decode_shape: ParallelShape::tensor(count("decode_tp")?),
         }),
     }
 }

@@ -30,7 +30,7 @@ fn play(run: &AnyRun, bounds: &[LatencyBound]) -> Result<Outcome, SimError> {
     let provider = |_: &Deployment| Ok(Arc::clone(&timing));
     let shapes = pools
         .iter()
-        .map(|pool| scenario.worker_shape(pool.role, pool.tp, &provider))
+        .map(|pool| scenario.worker_shape(pool.role, pool.shape, &provider))
         .collect::<Result<Vec<WorkerShape>, SimError>>()?;
     let workers: Vec<(&WorkerShape, u32)> = shapes.iter().zip(pools.iter().map(|pool| pool.workers)).collect();
     let prompts = scenario.prompts(pools[0].role);

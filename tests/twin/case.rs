@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use dynosim::core::{Outcome, Stepping};
 use dynosim::spec::{
-    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, HardwareSpec, Limit, PreemptionMode, Request,
-    Rules, RunSpec, SimDuration, SyntheticLoad, SyntheticWorkload, TimingKind, Topology, Workload, WorkloadBuilder,
-    WorkloadSpec,
+    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, HardwareSpec, Limit, ParallelShape,
+    PreemptionMode, Request, Rules, RunSpec, SimDuration, SyntheticLoad, SyntheticWorkload, TimingKind, Topology,
+    Workload, WorkloadBuilder, WorkloadSpec,
 };
 use dynosim::timing::{DecodeInputs, PolynomialTiming, TimingModel};
 use dynosim::{Error, Run};
@@ -165,14 +165,17 @@ fn topology(disaggregated: bool) -> BoxedStrategy<Topology> {
         let topology = |(prefill_workers, decode_workers)| Topology::Disaggregated {
             prefill_workers,
             decode_workers,
-            prefill_tp: 1,
-            decode_tp: 1,
+            prefill_shape: ParallelShape::tensor(1),
+            decode_shape: ParallelShape::tensor(1),
         };
         pools.prop_map(topology).boxed()
     } else {
         let workers = prop_oneof![3 => Just(1_u32), 2 => 2_u32..5];
         workers
-            .prop_map(|workers| Topology::Aggregated { workers, tp: 1 })
+            .prop_map(|workers| Topology::Aggregated {
+                workers,
+                shape: ParallelShape::tensor(1),
+            })
             .boxed()
     }
 }

@@ -1,6 +1,6 @@
 //! Cases in which the simulator once differed from its twin.
 
-use dynosim::spec::{EngineArgs, Limit, PreemptionMode, Rules, Topology};
+use dynosim::spec::{EngineArgs, Limit, ParallelShape, PreemptionMode, Rules, Topology};
 use dynosim::timing::DecodeInputs;
 
 use super::case::{Case, Turn};
@@ -30,7 +30,10 @@ fn case(rules: Rules, block_size: u32, num_gpu_blocks: u32, lengths: &[(u32, u32
     };
     Case {
         rules,
-        topology: Topology::Aggregated { workers: 1, tp: 1 },
+        topology: Topology::Aggregated {
+            workers: 1,
+            shape: ParallelShape::tensor(1),
+        },
         closed_loop: None,
         content_block: block_size,
         args: [args.clone(), args],
@@ -69,7 +72,10 @@ fn a_request_whose_last_token_is_recomputed_takes_a_block_for_it() {
 fn a_request_joins_the_right_step_where_steps_cost_nothing() {
     let lengths = [(10, 6), (1, 1), (2, 8), (3, 6), (2, 2), (1, 1)];
     let mut workers = case(Rules::Dynosim12, 2, 21, &lengths);
-    workers.topology = Topology::Aggregated { workers: 3, tp: 1 };
+    workers.topology = Topology::Aggregated {
+        workers: 3,
+        shape: ParallelShape::tensor(1),
+    };
     workers.closed_loop = Some(4);
     workers.toy_timing = Some(DecodeInputs::KvUsage);
     agrees(&workers);

@@ -215,7 +215,10 @@ Columns of POINTS.csv, in any order; further ones are passed through:
   prefill   model, tp, batch, isl, prefix      isl is the whole prompt, prefix its cached part
   decode    model, tp, batch, isl, osl         the time of all steps after the first token
   capacity  model, tp, block_size              blocks per worker
-Where a row has a value in `backend`, `backend_version`, `system`, `memory_fraction` or
+Rows about mixtures of experts may say how a worker's GPUs share the model in `attention_dp` (or
+`dp`), `moe_tp` and `moe_ep`: tp x attention_dp must equal moe_tp x moe_ep, and what is left out is
+inferred. Their `batch` is that of one of the attention_dp groups of GPUs.
+Where a row has a value in one of these, `backend`, `backend_version`, `system`, `memory_fraction` or
 `max_num_batched_tokens` (the last two matter for capacity), it wins over the options.
 
 The output has all columns of the input and `predicted`: milliseconds, blocks, or ERR where there
@@ -247,6 +250,15 @@ pub(crate) struct TimingArgs {
     /// Where step times come from
     #[arg(long, value_enum, default_value_t = ProviderArg::Table)]
     pub(crate) provider: ProviderArg,
+    /// Groups of GPUs of a worker with sequences of their own, for mixtures of experts [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) attention_dp: Option<u32>,
+    /// Parts that each expert is cut into [default: what --moe-ep leaves of the GPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) moe_tp: Option<u32>,
+    /// Groups of GPUs with different experts [default: what --moe-tp leaves of the GPUs; 1 without both]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) moe_ep: Option<u32>,
     /// Replace measurements that cannot be true by sound ones of another version; without it they are
     /// used as published, with a note on standard error
     #[arg(long)]

@@ -17,12 +17,16 @@ pub(crate) fn models() -> Result<(), CliError> {
             WeightFormat::Bfloat16 => "bf16",
             WeightFormat::Fp8PerTensor => "fp8",
             WeightFormat::Fp8Block => "fp8 in blocks",
+            WeightFormat::Mxfp4Experts => "bf16 with mxfp4 experts",
         };
+        let experts = (model.moe.as_ref()).map_or_else(String::new, |moe| {
+            format!(", {} of {} experts per token", moe.top_k, moe.experts)
+        });
         let (layers, heads, kv_heads) = (model.layers, model.attention_heads, model.kv_heads);
         // Writing to a string cannot fail.
         let _ = writeln!(
             lines,
-            "{name:<36} {layers:>3} layers, {heads:>3} heads, {kv_heads:>2} KV heads, {weights}"
+            "{name:<36} {layers:>3} layers, {heads:>3} heads, {kv_heads:>2} KV heads, {weights}{experts}"
         );
     }
     output::print(&lines)

@@ -117,13 +117,13 @@ fn extrapolated(report: &Report, step_times: &StepTimes) -> String {
 
 fn deployment(spec: &RunSpec) -> String {
     let workers = match spec.topology {
-        Topology::Aggregated { workers, tp } => format!("{workers} x tp {tp}"),
+        Topology::Aggregated { workers, shape } => format!("{workers} x {shape}"),
         Topology::Disaggregated {
             prefill_workers,
             decode_workers,
-            prefill_tp,
-            decode_tp,
-        } => format!("prefill {prefill_workers} x tp {prefill_tp}, decode {decode_workers} x tp {decode_tp}"),
+            prefill_shape,
+            decode_shape,
+        } => format!("prefill {prefill_workers} x {prefill_shape}, decode {decode_workers} x {decode_shape}"),
     };
     let router = match spec.router.mode {
         RouterMode::RoundRobin => "round robin",

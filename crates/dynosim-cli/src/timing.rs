@@ -127,7 +127,7 @@ fn predict(predictor: &mut Predictor<'_>, question: &Question) -> Result<Vec<Str
         } => predictor.prefill(shape, batch, new_tokens, prefix)?,
         Quantities::Decode { batch, isl, osl } => predictor.decode(shape, batch, isl, osl)?,
         Quantities::Capacity { block_size } => {
-            let blocks = predictor.kv_tokens(shape)? / u64::from(block_size);
+            let blocks = predictor.kv_blocks(shape, block_size)?;
             return Ok(vec![blocks.to_string()]);
         }
     };

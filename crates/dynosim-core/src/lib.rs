@@ -36,8 +36,8 @@
 //! ```
 //! use dynosim_core::Scenario;
 //! use dynosim_spec::{
-//!     Backend, EngineArgs, EngineSpec, GpuSpec, RouterSettings, SyntheticLoad, SyntheticWorkload, WorkerRole, Workload,
-//!     WorkloadSpec,
+//!     Backend, EngineArgs, EngineSpec, GpuSpec, ParallelShape, RouterSettings, SyntheticLoad, SyntheticWorkload,
+//!     WorkerRole, Workload, WorkloadSpec,
 //! };
 //! use dynosim_timing::PolynomialTiming;
 //!
@@ -49,7 +49,7 @@
 //! let workload = Workload::load(&load, engine.config(role).block_size)?;
 //! let scenario = Scenario::new(engine, None, GpuSpec::find("h200_sxm")?, workload);
 //!
-//! let worker = scenario.worker_shape(role, 1, &PolynomialTiming)?;
+//! let worker = scenario.worker_shape(role, ParallelShape::tensor(1), &PolynomialTiming)?;
 //! let prompts = scenario.prompts(role);
 //! let settings = RouterSettings::default();
 //! let simulation = scenario.simulation(&[(&worker, 2)], &prompts, &settings, 0, &dynosim_router::build)?;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use dynosim_router::{Pool, Router};
 use dynosim_spec::{
-    Backend, Calibration, Deployment, EnginePhysics, EngineSpec, GpuSpec, ModelSpec, PromptSegments, Request,
-    RouterMode, RouterSettings, Rules, WeightFormat, WorkerRole, Workload,
+    Backend, Calibration, Deployment, EnginePhysics, EngineSpec, GpuSpec, ModelSpec, ParallelShape, PromptSegments,
+    Request, RouterMode, RouterSettings, Rules, WeightFormat, WorkerRole, Workload,
 };
 use dynosim_timing::{TimingError, TimingModel, TimingProvider};
 
@@ -79,21 +79,31 @@ impl Scenario {
         Arc::new(PromptSegments::new(&self.workload, self.engine.config(role).block_size))
     }
 
-    /// Binds workers of a role and tensor-parallel size to their step times and KV capacity.
+    /// Binds workers of a role and parallel shape to their step times and KV capacity.
+    ///
+    /// If several groups of a worker's GPUs attend to sequences of their own (`attention_dp`), the worker still is
+    /// one engine with one scheduler: its KV blocks are those of all groups together, its limits of sequences and tokens
+    /// per step are limits of the whole worker, and the timing model shares a step's sequences out evenly.
     ///
     /// # Errors
-    /// If the provider cannot price such workers, or there is no room for their KV cache.
+    /// If the model cannot be spread in this way, the provider cannot price such workers, or there is no room for
+    /// their KV cache.
     pub fn worker_shape(
         &self,
         role: WorkerRole,
-        tp: u32,
+        shape: ParallelShape,
         provider: &dyn TimingProvider,
     ) -> Result<WorkerShape, SimError> {
+        let resolved = shape.of_model(self.model(), self.engine.backend);
+        let shape = resolved.map_err(|reason| {
+            let model = &self.engine.model;
+            SimError::Setup(format!("{model} cannot run at {shape}: {reason}"))
+        })?;
         let deployment = Deployment {
             model_name: self.engine.model.clone(),
             model: self.model.clone(),
             gpu: Arc::clone(&self.gpu),
-            tp,
+            shape,
             engine: self.engine.config(role),
             physics: self.physics.clone(),
         };
@@ -105,7 +115,7 @@ impl Scenario {
         };
         if num_gpu_blocks == 0 {
             return Err(SimError::Setup(format!(
-                "no room for a single KV block of {} tokens at tp {tp}; use a smaller block_size or a larger tp",
+                "no room for a single KV block of {} tokens at {shape}; use a smaller block_size or a larger tp",
                 deployment.engine.block_size
             )));
         }
@@ -222,10 +232,12 @@ impl Scenario {
                 let estimate = shape
                     .estimated_blocks
                     .filter(|&estimate| estimate < shape.num_gpu_blocks)?;
-                let Deployment { engine, tp, .. } = &shape.deployment;
+                let Deployment {
+                    engine, shape: gpus, ..
+                } = &shape.deployment;
                 let (pinned, tokens) = (shape.num_gpu_blocks, engine.block_size);
                 Some(format!(
-                    "{pinned} of {tokens} tokens where about {estimate} fit ({} tp {tp})",
+                    "{pinned} of {tokens} tokens where about {estimate} fit ({} {gpus})",
                     engine.role
                 ))
             })
@@ -260,10 +272,10 @@ fn timing_warnings(shapes: &[&WorkerShape]) -> Vec<String> {
     warnings
 }
 
-/// Workers of one role and tensor-parallel size, ready to run.
+/// Workers of one role and parallel shape, ready to run.
 #[derive(Debug, Clone)]
 pub struct WorkerShape {
-    /// Model, GPU, tensor-parallel size and engine settings.
+    /// Model, GPU, parallel shape and engine settings.
     pub deployment: Deployment,
     /// KV blocks of one worker: as pinned, else as estimated.
     pub num_gpu_blocks: u32,
@@ -273,6 +285,7 @@ pub struct WorkerShape {
     pub timing: Arc<dyn TimingModel>,
 }
 
+/// Blocks of all groups of GPUs together; those of each group are whole ones.
 fn estimated_blocks(deployment: &Deployment, provider: &dyn TimingProvider) -> Result<u32, TimingError> {
     let tokens = provider.kv_capacity_tokens(deployment)?;
     let tokens = match &deployment.physics {
@@ -280,18 +293,19 @@ fn estimated_blocks(deployment: &Deployment, provider: &dyn TimingProvider) -> R
         None => tokens,
     };
     let blocks = tokens / u64::from(deployment.engine.block_size.tokens());
+    let blocks = blocks.saturating_mul(deployment.shape.attention_dp.into());
     Ok(u32::try_from(blocks).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]
 mod tests {
-    use dynosim_spec::{Admission, BlockSize, SimDuration, WorkloadBuilder};
+    use dynosim_spec::{Admission, BlockSize, MoeSpec, SimDuration, WorkloadBuilder};
+    use dynosim_timing::PolynomialTiming;
 
     use super::*;
 
-    /// Warnings about requests of 100 tokens in all on a model with this context.
-    fn warnings(context_length: Option<u32>) -> Vec<String> {
-        let model = ModelSpec {
+    fn small_model(context_length: Option<u32>) -> ModelSpec {
+        ModelSpec {
             name: "small".to_owned(),
             layers: 1,
             hidden_size: 128,
@@ -303,7 +317,14 @@ mod tests {
             context_length,
             qk_norm: false,
             weights: WeightFormat::Bfloat16,
-        };
+            moe: None,
+            sliding_window: None,
+        }
+    }
+
+    /// Warnings about requests of 100 tokens in all on a model with this context.
+    fn warnings(context_length: Option<u32>) -> Vec<String> {
+        let model = small_model(context_length);
         let mut workload = WorkloadBuilder::new(BlockSize::new(1).expect("not zero"));
         for output_tokens in [10, 1] {
             let request = Request {
@@ -319,6 +340,58 @@ mod tests {
         let engine = EngineSpec::new("small", Backend::Vllm);
         Scenario::new(engine, Some(model), gpu, workload.build(Admission::OpenLoop))
             .warnings(&[], RouterMode::RoundRobin)
+    }
+
+    /// Prices nothing and has room for a hundred tokens in each group of GPUs.
+    struct HundredTokens;
+
+    impl TimingProvider for HundredTokens {
+        fn bind(&self, deployment: &Deployment) -> Result<Arc<dyn TimingModel>, TimingError> {
+            PolynomialTiming.bind(deployment)
+        }
+
+        fn kv_capacity_tokens(&self, _: &Deployment) -> Result<u64, TimingError> {
+            Ok(100)
+        }
+    }
+
+    #[test]
+    fn every_group_of_gpus_has_blocks_of_its_own() {
+        #[track_caller]
+        fn check(pinned: Option<u32>, shape: ParallelShape, expected: Result<(u32, Option<u32>), &str>) {
+            let mut engine = EngineSpec::new("small", Backend::Vllm);
+            engine.base_engine_args.num_gpu_blocks = pinned;
+            let gpu = GpuSpec::find("h200_sxm").expect("the system is known");
+            let workload = WorkloadBuilder::new(BlockSize::new(1).expect("not zero")).build(Admission::OpenLoop);
+            let model = ModelSpec {
+                moe: Some(MoeSpec {
+                    experts: 8,
+                    top_k: 2,
+                    intermediate_size: 16,
+                }),
+                ..small_model(None)
+            };
+            let scenario = Scenario::new(engine, Some(model), gpu, workload);
+            let bound = scenario.worker_shape(WorkerRole::Aggregated, shape, &HundredTokens);
+            match (bound, expected) {
+                (Ok(worker), Ok(expected)) => {
+                    assert_eq!((worker.num_gpu_blocks, worker.estimated_blocks), expected);
+                }
+                (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
+                (bound, expected) => panic!("{bound:?} instead of {expected:?}"),
+            }
+        }
+        // A block has 64 tokens, so that a group has one of them and four groups have four.
+        check(None, ParallelShape::experts(1, 4, 1, 4), Ok((4, Some(4))));
+        check(None, ParallelShape::tensor(4), Ok((1, Some(1))));
+        // What is pinned is that of the worker.
+        check(Some(7), ParallelShape::experts(1, 4, 4, 1), Ok((7, Some(4))));
+        let impossible = "small cannot run at tp 2 moe_ep 3: tp 2 times attention_dp 1 is 2";
+        let three_groups = ParallelShape {
+            moe_ep: Some(3),
+            ..ParallelShape::tensor(2)
+        };
+        check(None, three_groups, Err(impossible));
     }
 
     #[test]

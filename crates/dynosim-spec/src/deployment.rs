@@ -6,8 +6,9 @@ use crate::calibration::EnginePhysics;
 use crate::engine::EngineConfig;
 use crate::gpu::GpuSpec;
 use crate::model::ModelSpec;
+use crate::parallel_shape::ParallelShape;
 
-/// Model, GPU, tensor-parallel size and engine settings of the workers of one pool.
+/// Model, GPU, parallel shape and engine settings of the workers of one pool.
 #[derive(Debug, Clone)]
 pub struct Deployment {
     /// Model as named in the spec.
@@ -16,8 +17,8 @@ pub struct Deployment {
     pub model: Option<Arc<ModelSpec>>,
     /// The GPU.
     pub gpu: Arc<GpuSpec>,
-    /// GPUs of one worker.
-    pub tp: u32,
+    /// GPUs of one worker, and how the model is spread over them.
+    pub shape: ParallelShape,
     /// Settings of one worker.
     pub engine: EngineConfig,
     /// What the engine adds to its kernels; `None` where steps are to be the bare sums of their kernels, as in the

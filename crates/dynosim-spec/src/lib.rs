@@ -13,6 +13,7 @@
 //! | `engine_args`, `engine` | [`EngineArgs`] as given, [`EngineConfig`] with every default filled in |
 //! | `router` | [`RouterSettings`] |
 //! | `model`, `gpu` | [`ModelSpec`] and [`GpuSpec`], found by name |
+//! | `parallel_shape` | [`ParallelShape`]: the GPUs of a worker and how a model is spread over them |
 //! | `deployment` | [`Deployment`]: model, GPU and engine settings of one pool |
 //! | `calibration` | [`Calibration`], what an engine adds to the latencies of its kernels |
 //! | `workload_spec` | [`WorkloadSpec`], a workload as declared |
@@ -54,6 +55,7 @@ mod ids;
 mod load;
 mod model;
 mod nearest;
+mod parallel_shape;
 mod prompt_interner;
 mod prompt_segments;
 mod random;
@@ -75,7 +77,8 @@ pub use engine_args::{EngineArgs, Limit, SglangArgs};
 pub use error::{Checked, SpecError, Violation};
 pub use gpu::GpuSpec;
 pub use ids::{RequestId, SegmentId, WorkerId};
-pub use model::{ModelSpec, WeightFormat};
+pub use model::{ModelSpec, MoeSpec, SlidingWindow, WeightFormat};
+pub use parallel_shape::ParallelShape;
 pub use prompt_segments::PromptSegments;
 pub use router::{RouterMode, RouterSettings};
 pub use spec::{

@@ -2,6 +2,7 @@
 
 mod bundled;
 mod config_json;
+mod experts;
 #[cfg(test)]
 mod tests;
 mod weights;
@@ -26,9 +27,31 @@ pub enum WeightFormat {
     Fp8PerTensor,
     /// 8-bit floats with one scale per 128 x 128 block.
     Fp8Block,
+    /// Experts in 4-bit floats with a scale per 32 elements (MXFP4), everything else in 16-bit floats.
+    Mxfp4Experts,
 }
 
-/// A dense decoder-only transformer.
+/// The experts that take the place of the feed-forward part in every layer of a mixture-of-experts model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct MoeSpec {
+    /// Experts of a layer, of which a router chooses some for each token.
+    pub experts: u32,
+    /// Experts that each token is sent to.
+    pub top_k: u32,
+    /// Width of one expert.
+    pub intermediate_size: u32,
+}
+
+/// Layers whose attention does not look further back than so many tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SlidingWindow {
+    /// Tokens in sight, the present one included.
+    pub tokens: u32,
+    /// Layers with such a window; the others see everything.
+    pub layers: u32,
+}
+
+/// A decoder-only transformer with grouped-query attention, dense or with experts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModelSpec {
     /// Name by which it was asked for.
@@ -37,7 +60,7 @@ pub struct ModelSpec {
     pub layers: u32,
     /// Width of the residual stream.
     pub hidden_size: u32,
-    /// Width of the feed-forward part.
+    /// Width of the feed-forward part; experts have a width of their own.
     pub intermediate_size: u32,
     /// Query heads.
     pub attention_heads: u32,
@@ -54,6 +77,12 @@ pub struct ModelSpec {
     pub qk_norm: bool,
     /// Storage of the linear layers.
     pub weights: WeightFormat,
+    /// Experts; `None` for dense models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moe: Option<MoeSpec>,
+    /// Layers with a sliding window, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sliding_window: Option<SlidingWindow>,
 }
 
 impl ModelSpec {
@@ -61,14 +90,15 @@ impl ModelSpec {
     ///
     /// A path leads to a `config.json` or to the folder that holds it; a `hf_quant_config.json` beside it
     /// is read too. Bundled names come first. Dense models of the architectures `LlamaForCausalLM`,
-    /// `MistralForCausalLM`, `Qwen2ForCausalLM` and `Qwen3ForCausalLM` are supported, with 16-bit or 8-bit
-    /// floating-point weights. A missing `head_dim` is hidden size / heads.
+    /// `MistralForCausalLM`, `Qwen2ForCausalLM` and `Qwen3ForCausalLM` are supported, and mixtures of experts of
+    /// `Qwen3MoeForCausalLM` and `GptOssForCausalLM`, with 16-bit or 8-bit floating-point weights, or MXFP4 ones of
+    /// experts. A missing `head_dim` is hidden size / heads.
     ///
     /// # Errors
     ///
     /// [`SpecError::UnknownModel`] if neither name nor path exists, [`SpecError::ModelFile`] and
     /// [`SpecError::ModelSyntax`] if the file cannot be read, [`SpecError::InvalidModel`] if its numbers
-    /// make no sense, [`SpecError::UnsupportedModel`] for everything else, mixtures of experts included.
+    /// make no sense, [`SpecError::UnsupportedModel`] for everything else.
     ///
     /// ```
     /// # #[cfg(feature = "bundled")] {

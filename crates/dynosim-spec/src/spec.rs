@@ -9,15 +9,17 @@ mod router;
 mod run;
 mod sla;
 mod sweep;
+mod topology;
 
 pub use engine::EngineSpec;
 pub use kv_router_config::KvRouterConfig;
 pub use measured_setup::{LoadPoint, MeasuredSetup, MeasuredTopology, MeasuredWorkload};
 pub use parts::{HardwareSpec, StepTerm, TimingKind, TimingSpec};
 pub use router::{RunRouterSpec, SweepRouterMode, SweepRouterSpec};
-pub use run::{PoolTopology, RunSpec, Topology};
+pub use run::RunSpec;
 pub use sla::{SlaBound, SlaSpec};
 pub use sweep::{Objective, ReplayOptimizeSpec, SearchSpec};
+pub use topology::{PoolTopology, Topology};
 
 #[cfg(test)]
 mod tests;

@@ -112,7 +112,7 @@ fn significand(scale: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use dynosim_spec::{EngineArgs, Topology};
+    use dynosim_spec::{EngineArgs, ParallelShape, Topology};
 
     use super::*;
 
@@ -130,12 +130,15 @@ mod tests {
         Topology::Disaggregated {
             prefill_workers,
             decode_workers: 2,
-            prefill_tp: 1,
-            decode_tp: 1,
+            prefill_shape: ParallelShape::tensor(1),
+            decode_shape: ParallelShape::tensor(1),
         }
     }
 
-    const AGGREGATED: Topology = Topology::Aggregated { workers: 3, tp: 1 };
+    const AGGREGATED: Topology = Topology::Aggregated {
+        workers: 3,
+        shape: ParallelShape::tensor(1),
+    };
 
     /// How many simulations KV routing with these credits and scales comes to.
     #[track_caller]

@@ -111,7 +111,7 @@ impl<'s, 'a> Evaluator<'s, 'a> {
             if pool.workers == 0 {
                 return Err("a pool has no workers".to_owned());
             }
-            pools.push((self.shapes.get(pool.role, pool.tp)?, pool.workers));
+            pools.push((self.shapes.get(pool.role, pool.shape)?, pool.workers));
         }
         let prompt_role = pools.first().map(|(shape, _)| shape.deployment.engine.role);
         let prompts = self.prompts.iter().find(|(role, _)| Some(*role) == prompt_role);

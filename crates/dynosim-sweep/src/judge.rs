@@ -168,7 +168,8 @@ fn check_bound(bound: &SlaBound, value: Option<f64>, violations: &mut Violations
 #[cfg(test)]
 mod tests {
     use dynosim_spec::{
-        Backend, EngineSpec, HardwareSpec, SlaSpec, SyntheticLoad, SyntheticWorkload, Topology, WorkloadSpec,
+        Backend, EngineSpec, HardwareSpec, ParallelShape, SlaSpec, SyntheticLoad, SyntheticWorkload, Topology,
+        WorkloadSpec,
     };
 
     use super::*;
@@ -190,7 +191,10 @@ mod tests {
 
     fn state(workers: u32) -> State {
         State {
-            topology: Topology::Aggregated { workers, tp: 2 },
+            topology: Topology::Aggregated {
+                workers,
+                shape: ParallelShape::tensor(2),
+            },
             router: RouterState::round_robin(),
         }
     }

@@ -43,7 +43,7 @@ fn key(record: &Record) -> Key {
 
 #[cfg(test)]
 mod tests {
-    use dynosim_spec::{Objective, Topology};
+    use dynosim_spec::{Objective, ParallelShape, Topology};
     use indexmap::IndexMap;
 
     use super::*;
@@ -60,7 +60,10 @@ mod tests {
         } = figures;
         Record {
             state: State {
-                topology: Topology::Aggregated { workers, tp: 1 },
+                topology: Topology::Aggregated {
+                    workers,
+                    shape: ParallelShape::tensor(1),
+                },
                 router: RouterState::round_robin(),
             },
             simulation: 0,

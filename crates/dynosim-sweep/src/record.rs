@@ -1,7 +1,7 @@
 //! What a sweep notes down about a state.
 
 use dynosim_core::Report;
-use dynosim_spec::{Objective, Topology};
+use dynosim_spec::{Objective, ParallelShape, Topology};
 use indexmap::IndexMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -51,12 +51,11 @@ impl Record {
         self.metrics.get(name).copied()
     }
 
-    /// Names of all columns of records of this mode, in order.
-    pub fn columns(mode: Mode) -> Vec<String> {
-        let leading = topology_columns(mode)
-            .iter()
-            .chain(&ROUTER_COLUMNS)
-            .chain(&VERDICT_COLUMNS);
+    /// Names of all columns of records of this mode, in order. Sizes that only models with experts have are
+    /// columns `with_experts` only.
+    pub fn columns(mode: Mode, with_experts: bool) -> Vec<String> {
+        let leading = topology_columns(mode, with_experts);
+        let leading = leading.iter().chain(&ROUTER_COLUMNS).chain(&VERDICT_COLUMNS);
         let mut columns: Vec<String> = leading.map(|&name| name.to_owned()).collect();
         columns.extend(Report::default().metrics().into_keys());
         columns
@@ -87,23 +86,27 @@ impl Record {
         }
     }
 
+    /// Whether the state says how experts are spread.
+    pub(crate) fn has_experts(&self) -> bool {
+        self.state.pools().iter().any(|pool| pool.shape.moe_ep.is_some())
+    }
+
     fn topology_value(&self, column: &str) -> Option<u32> {
         match self.state.topology {
-            Topology::Aggregated { workers, tp } => match column {
-                "tp" => Some(tp),
+            Topology::Aggregated { workers, shape } => match column {
                 "workers" => Some(workers),
-                _ => None,
+                size => size_value(shape, size),
             },
             Topology::Disaggregated {
                 prefill_workers,
                 decode_workers,
-                prefill_tp,
-                decode_tp,
-            } => match column {
-                "prefill_tp" => Some(prefill_tp),
-                "decode_tp" => Some(decode_tp),
-                "prefill_workers" => Some(prefill_workers),
-                "decode_workers" => Some(decode_workers),
+                prefill_shape,
+                decode_shape,
+            } => match (column, column.split_once('_')) {
+                ("prefill_workers", _) => Some(prefill_workers),
+                ("decode_workers", _) => Some(decode_workers),
+                (_, Some(("prefill", size))) => size_value(prefill_shape, size),
+                (_, Some(("decode", size))) => size_value(decode_shape, size),
                 _ => None,
             },
         }
@@ -112,7 +115,7 @@ impl Record {
 
 impl Serialize for Record {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let columns = Self::columns(self.state.mode());
+        let columns = Self::columns(self.state.mode(), self.has_experts());
         let mut map = serializer.serialize_map(Some(columns.len()))?;
         for column in &columns {
             map.serialize_entry(column, &self.value(column))?;
@@ -121,11 +124,35 @@ impl Serialize for Record {
     }
 }
 
-/// Columns of a topology.
-pub(crate) fn topology_columns(mode: Mode) -> &'static [&'static str] {
-    match mode {
-        Mode::Agg => &["tp", "workers"],
-        Mode::Disagg => &["prefill_tp", "decode_tp", "prefill_workers", "decode_workers"],
+/// Columns of a topology; those of experts only if they are wanted.
+pub(crate) fn topology_columns(mode: Mode, with_experts: bool) -> &'static [&'static str] {
+    match (mode, with_experts) {
+        (Mode::Agg, false) => &["tp", "workers"],
+        (Mode::Agg, true) => &["tp", "attention_dp", "moe_tp", "moe_ep", "workers"],
+        (Mode::Disagg, false) => &["prefill_tp", "decode_tp", "prefill_workers", "decode_workers"],
+        (Mode::Disagg, true) => &[
+            "prefill_tp",
+            "prefill_attention_dp",
+            "prefill_moe_tp",
+            "prefill_moe_ep",
+            "decode_tp",
+            "decode_attention_dp",
+            "decode_moe_tp",
+            "decode_moe_ep",
+            "prefill_workers",
+            "decode_workers",
+        ],
+    }
+}
+
+/// A size of a shape by the name of its column.
+fn size_value(shape: ParallelShape, column: &str) -> Option<u32> {
+    match column {
+        "tp" => Some(shape.tp),
+        "attention_dp" => Some(shape.attention_dp),
+        "moe_tp" => shape.moe_tp,
+        "moe_ep" => shape.moe_ep,
+        _ => None,
     }
 }
 

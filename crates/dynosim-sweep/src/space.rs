@@ -5,7 +5,7 @@ mod disaggregated;
 
 use std::fmt::Debug;
 
-use dynosim_spec::{SweepRouterMode, SweepRouterSpec};
+use dynosim_spec::{ParallelShape, SweepRouterMode, SweepRouterSpec};
 
 pub(crate) use aggregated::AggregatedSpace;
 pub(crate) use disaggregated::DisaggregatedSpace;
@@ -14,7 +14,7 @@ use crate::state::{RouterState, State};
 
 /// The states around an incumbent, one kind of change at a time, in the order that decides ties.
 pub(crate) trait Space: Debug {
-    /// Every tensor-parallel shape with as many workers as the budget allows, behind this router.
+    /// Every parallel shape with as many workers as the budget allows, behind this router.
     fn shapes(&self, router: RouterState) -> Vec<State>;
 
     /// All worker counts for the shape of this state that the budget asks to be tried.
@@ -25,6 +25,12 @@ pub(crate) trait Space: Debug {
 
     /// GPUs of the smallest deployment of all, whatever the budget, and what it consists of.
     fn smallest(&self) -> (u64, String);
+}
+
+/// The shape with the fewest GPUs; the first of several.
+fn smallest(shapes: &[ParallelShape]) -> ParallelShape {
+    let smallest = shapes.iter().copied().min_by_key(|shape| shape.gpus());
+    smallest.unwrap_or(ParallelShape::tensor(1))
 }
 
 /// The routers that a spec allows, in the order in which they are tried.

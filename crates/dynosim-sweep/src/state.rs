@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use dynosim_spec::{PoolTopology, RouterMode, Topology, WorkerRole};
+use dynosim_spec::{ParallelShape, PoolTopology, RouterMode, Topology, WorkerRole};
 use ordered_float::OrderedFloat;
 use serde::Serialize;
 
@@ -45,20 +45,32 @@ impl State {
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.topology {
-            Topology::Aggregated { workers, tp } => write!(f, "tp={tp} workers={workers}")?,
+            Topology::Aggregated { workers, shape } => {
+                write_shape(f, "", shape)?;
+                write!(f, "workers={workers}")?;
+            }
             Topology::Disaggregated {
                 prefill_workers,
                 decode_workers,
-                prefill_tp,
-                decode_tp,
-            } => write!(
-                f,
-                "prefill_tp={prefill_tp} decode_tp={decode_tp} prefill_workers={prefill_workers} \
-                 decode_workers={decode_workers}"
-            )?,
+                prefill_shape,
+                decode_shape,
+            } => {
+                write_shape(f, "prefill_", prefill_shape)?;
+                write_shape(f, "decode_", decode_shape)?;
+                write!(f, "prefill_workers={prefill_workers} decode_workers={decode_workers}")?;
+            }
         }
         write!(f, " {}", self.router)
     }
+}
+
+/// The tensor-parallel size, and all other sizes that are not 1, each with a space behind it.
+fn write_shape(f: &mut fmt::Formatter<'_>, prefix: &str, shape: ParallelShape) -> fmt::Result {
+    write!(f, "{prefix}tp={} ", shape.tp)?;
+    for (name, size) in shape.other_sizes() {
+        write!(f, "{prefix}{name}={size} ")?;
+    }
+    Ok(())
 }
 
 /// Whether prompts and outputs are computed by the same workers; `agg` or `disagg` in JSON.

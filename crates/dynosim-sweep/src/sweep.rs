@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Instant;
 
 use dynosim_core::{RouterFactory, Scenario};
-use dynosim_spec::{ReplayOptimizeSpec, RouterMode, SweepRouterMode, WorkerRole};
+use dynosim_spec::{ParallelShape, ReplayOptimizeSpec, RouterMode, SweepRouterMode, WorkerRole};
 use dynosim_timing::TimingProvider;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -50,7 +50,7 @@ pub struct Sweep<'a> {
 impl<'a> Sweep<'a> {
     /// A sweep over the deployments that `spec` allows. `scenario` is made from the engine, the
     /// hardware and the workload of the same spec; `provider` prices its steps and says which
-    /// tensor-parallel sizes there are.
+    /// shapes of workers there are.
     ///
     /// # Errors
     /// If the spec breaks its rules, its budget is too large to be searched, or threads cannot be
@@ -178,10 +178,10 @@ impl<'a> Sweep<'a> {
             evaluated = search(space.as_ref(), first_router, beam, &mut evaluator);
             (feasible, best_infeasible) = sift(&evaluated);
         }
-        let used: Vec<(WorkerRole, u32)> = evaluated
+        let used: Vec<(WorkerRole, ParallelShape)> = evaluated
             .iter()
             .flat_map(|record| record.state.pools())
-            .map(|pool| (pool.role, pool.tp))
+            .map(|pool| (pool.role, pool.shape))
             .collect();
         let used = evaluator.shapes().among(&used);
         let mut warnings = self.warnings.clone();
@@ -203,9 +203,9 @@ impl<'a> Sweep<'a> {
 
     /// Where to search, and the router to start with.
     fn space(&self, mode: Mode, shapes: &WorkerShapes) -> Result<(Box<dyn Space>, RouterState), SweepError> {
-        let tps = |role: WorkerRole| {
-            let tps = shapes.usable_tps(role);
-            if tps.is_empty() {
+        let usable = |role: WorkerRole| {
+            let usable = shapes.usable(role);
+            if usable.is_empty() {
                 return Err(SweepError::NoUsableTp {
                     role,
                     model: self.spec.engine.model.clone(),
@@ -213,15 +213,19 @@ impl<'a> Sweep<'a> {
                     left_out: shapes.left_out(),
                 });
             }
-            Ok(tps)
+            Ok(usable)
         };
         let routers = router_states(&self.spec.router);
         let first_router = routers.first().copied().unwrap_or(RouterState::round_robin());
         let space: Box<dyn Space> = match mode {
-            Mode::Agg => Box::new(AggregatedSpace::new(self.budget, tps(WorkerRole::Aggregated)?, routers)),
+            Mode::Agg => Box::new(AggregatedSpace::new(
+                self.budget,
+                usable(WorkerRole::Aggregated)?,
+                routers,
+            )),
             Mode::Disagg => {
-                let (prefill_tps, decode_tps) = (tps(WorkerRole::Prefill)?, tps(WorkerRole::Decode)?);
-                Box::new(DisaggregatedSpace::new(self.budget, prefill_tps, decode_tps, routers))
+                let (prefill, decode) = (usable(WorkerRole::Prefill)?, usable(WorkerRole::Decode)?);
+                Box::new(DisaggregatedSpace::new(self.budget, prefill, decode, routers))
             }
         };
         if space.shapes(first_router).is_empty() {

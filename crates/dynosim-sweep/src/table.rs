@@ -30,7 +30,8 @@ const SMALL_FIGURES: [&str; 2] = ["prefix_cache_reused_ratio", "violation_penalt
 /// of the records is infeasible.
 pub fn text_table<'a>(mode: Mode, records: impl IntoIterator<Item = &'a Record>, rows: usize) -> String {
     let outcomes = outcomes(records, rows);
-    let mut columns: Vec<&str> = topology_columns(mode).to_vec();
+    let with_experts = outcomes.iter().flatten().any(|record| record.has_experts());
+    let mut columns: Vec<&str> = topology_columns(mode, with_experts).to_vec();
     columns.extend(ROUTER_COLUMNS);
     columns.extend(FIGURE_COLUMNS);
     if outcomes.iter().flatten().any(|record| !record.feasible) {
@@ -89,7 +90,7 @@ fn align(lines: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use dynosim_spec::{Objective, Topology};
+    use dynosim_spec::{Objective, ParallelShape, Topology};
     use indexmap::IndexMap;
 
     use super::*;
@@ -105,8 +106,8 @@ mod tests {
                 topology: Topology::Disaggregated {
                     prefill_workers: 3,
                     decode_workers: 4,
-                    prefill_tp: 4,
-                    decode_tp: 1,
+                    prefill_shape: ParallelShape::tensor(4),
+                    decode_shape: ParallelShape::tensor(1),
                 },
                 router,
             },
@@ -164,11 +165,40 @@ mod tests {
         elsewhere.state.topology = Topology::Disaggregated {
             prefill_workers: 4,
             decode_workers: 3,
-            prefill_tp: 4,
-            decode_tp: 1,
+            prefill_shape: ParallelShape::tensor(4),
+            decode_shape: ParallelShape::tensor(1),
         };
         let table = text_table(Mode::Disagg, [&kv_router, &elsewhere], 10);
         assert_eq!(table.lines().count(), 3, "other workers are another outcome");
+    }
+
+    #[test]
+    fn spreads_of_experts_have_columns() {
+        let mut spread = record(0, RouterState::round_robin());
+        spread.state.topology = Topology::Disaggregated {
+            prefill_workers: 3,
+            decode_workers: 5,
+            prefill_shape: ParallelShape::experts(2, 1, 1, 2),
+            decode_shape: ParallelShape::experts(1, 4, 4, 1),
+        };
+        let table = text_table(Mode::Disagg, [&spread], 10);
+        let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            lines[0][..4],
+            ["prefill_tp", "prefill_attention_dp", "prefill_moe_tp", "prefill_moe_ep"]
+        );
+        assert_eq!(lines[0][7..10], ["decode_moe_ep", "prefill_workers", "decode_workers"]);
+        assert_eq!(lines[1][..10], ["2", "1", "1", "2", "1", "4", "4", "1", "3", "5"]);
+        assert_eq!(
+            spread.state.to_string(),
+            "prefill_tp=2 prefill_moe_ep=2 decode_tp=1 decode_attention_dp=4 decode_moe_tp=4 prefill_workers=3 \
+             decode_workers=5 round_robin"
+        );
+        let document = serde_json::to_value(&spread).expect("records are plain values");
+        assert_eq!(
+            (&document["decode_moe_tp"], &document["prefill_moe_ep"]),
+            (&4.into(), &2.into())
+        );
     }
 
     #[test]

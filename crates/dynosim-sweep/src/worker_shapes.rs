@@ -1,18 +1,19 @@
-//! Workers of every role and tensor-parallel size that a sweep may use, bound once.
+//! Workers of every role and parallel shape that a sweep may use, bound once.
 
 use dynosim_core::{Scenario, SimError, WorkerShape};
-use dynosim_spec::WorkerRole;
+use dynosim_spec::{ParallelShape, WorkerRole};
 use dynosim_timing::{TimingError, TimingProvider};
 use indexmap::IndexMap;
 use serde::Serialize;
 
-/// A tensor-parallel size that cannot be used.
+/// A parallel shape that cannot be used; for dense models, a tensor-parallel size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOutTp {
     /// Role of the workers.
     pub role: WorkerRole,
     /// GPUs of one worker.
-    pub tp: u32,
+    #[serde(flatten)]
+    pub shape: ParallelShape,
     /// Why such a worker cannot be had.
     pub reason: String,
 }
@@ -23,7 +24,8 @@ pub struct KvCapacity {
     /// Role of the workers.
     pub role: WorkerRole,
     /// GPUs of one worker.
-    pub tp: u32,
+    #[serde(flatten)]
+    pub shape: ParallelShape,
     /// Tokens per block.
     pub block_size: u32,
     /// Blocks that simulations gave the worker: as pinned, else as estimated.
@@ -32,55 +34,56 @@ pub struct KvCapacity {
     pub blocks_estimated: Option<u32>,
 }
 
-/// Worker shapes by role and tensor-parallel size, ascending within a role.
+/// Worker shapes by role and parallel shape, ascending within a role.
 #[derive(Debug)]
 pub(crate) struct WorkerShapes {
-    shapes: IndexMap<(WorkerRole, u32), Result<WorkerShape, String>>,
+    shapes: IndexMap<(WorkerRole, ParallelShape), Result<WorkerShape, String>>,
 }
 
 impl WorkerShapes {
-    /// Binds every size that the provider offers, for each of these roles.
+    /// Binds every shape that the provider offers, for each of these roles.
     pub(crate) fn bind(scenario: &Scenario, provider: &dyn TimingProvider, roles: &[WorkerRole]) -> Self {
-        let mut tps = provider.tp_shapes(scenario.model(), scenario.gpu());
-        tps.retain(|&tp| tp > 0);
-        tps.sort_unstable();
-        tps.dedup();
-        let keys = roles.iter().flat_map(|&role| tps.iter().map(move |&tp| (role, tp)));
+        let backend = scenario.engine().backend;
+        let mut offered = provider.parallel_shapes(scenario.model(), scenario.gpu(), backend);
+        offered.retain(|shape| shape.gpus() > 0);
+        offered.sort_unstable();
+        offered.dedup();
+        let keys = (roles.iter()).flat_map(|&role| offered.iter().map(move |&shape| (role, shape)));
         Self {
             shapes: keys
-                .map(|(role, tp)| ((role, tp), bind(scenario, provider, role, tp)))
+                .map(|(role, shape)| ((role, shape), bind(scenario, provider, role, shape)))
                 .collect(),
         }
     }
 
     /// The shape, or why there is none.
-    pub(crate) fn get(&self, role: WorkerRole, tp: u32) -> Result<&WorkerShape, String> {
-        match self.shapes.get(&(role, tp)) {
+    pub(crate) fn get(&self, role: WorkerRole, shape: ParallelShape) -> Result<&WorkerShape, String> {
+        match self.shapes.get(&(role, shape)) {
             Some(Ok(shape)) => Ok(shape),
             Some(Err(reason)) => Err(reason.clone()),
             None => Err(format!(
-                "tp {tp} is not among the sizes that the timing provider offers"
+                "{shape} is not among the sizes that the timing provider offers"
             )),
         }
     }
 
-    /// Sizes that workers of this role can have, ascending.
-    pub(crate) fn usable_tps(&self, role: WorkerRole) -> Vec<u32> {
+    /// Shapes that workers of this role can have, ascending.
+    pub(crate) fn usable(&self, role: WorkerRole) -> Vec<ParallelShape> {
         let usable = self.shapes.iter().filter(|(key, shape)| key.0 == role && shape.is_ok());
         usable.map(|(key, _)| key.1).collect()
     }
 
-    /// Sizes that were tried in vain.
+    /// Shapes that were tried in vain.
     pub(crate) fn left_out(&self) -> Vec<LeftOutTp> {
-        let left_out = self.shapes.iter().filter_map(|(&(role, tp), shape)| {
-            let reason = shape.as_ref().err()?.clone();
-            Some(LeftOutTp { role, tp, reason })
+        let left_out = self.shapes.iter().filter_map(|(&(role, shape), bound)| {
+            let reason = bound.as_ref().err()?.clone();
+            Some(LeftOutTp { role, shape, reason })
         });
         left_out.collect()
     }
 
     /// The shapes among `used`, in their order here.
-    pub(crate) fn among(&self, used: &[(WorkerRole, u32)]) -> Vec<&WorkerShape> {
+    pub(crate) fn among(&self, used: &[(WorkerRole, ParallelShape)]) -> Vec<&WorkerShape> {
         let shapes = self.shapes.iter().filter(|(key, _)| used.contains(key));
         shapes.filter_map(|(_, shape)| shape.as_ref().ok()).collect()
     }
@@ -90,7 +93,7 @@ impl KvCapacity {
     pub(crate) fn of(shape: &WorkerShape) -> Self {
         Self {
             role: shape.deployment.engine.role,
-            tp: shape.deployment.tp,
+            shape: shape.deployment.shape,
             block_size: shape.deployment.engine.block_size.tokens(),
             blocks_used: shape.num_gpu_blocks,
             blocks_estimated: shape.estimated_blocks,
@@ -98,15 +101,20 @@ impl KvCapacity {
     }
 }
 
-fn bind(scenario: &Scenario, provider: &dyn TimingProvider, role: WorkerRole, tp: u32) -> Result<WorkerShape, String> {
-    let shape = scenario
-        .worker_shape(role, tp, provider)
+fn bind(
+    scenario: &Scenario,
+    provider: &dyn TimingProvider,
+    role: WorkerRole,
+    shape: ParallelShape,
+) -> Result<WorkerShape, String> {
+    let bound = scenario
+        .worker_shape(role, shape, provider)
         .map_err(|error: SimError| error.to_string())?;
     // Pinned blocks do not make room on a GPU that the weights fill.
-    match provider.kv_capacity_tokens(&shape.deployment) {
-        Ok(0) => Err(format!("no room for KV cache at tp {tp}")),
+    match provider.kv_capacity_tokens(&bound.deployment) {
+        Ok(0) => Err(format!("no room for KV cache at {shape}")),
         // Without facts there is nothing to hold against what the user has pinned.
-        Ok(_) | Err(TimingError::UnknownModel { .. }) => Ok(shape),
+        Ok(_) | Err(TimingError::UnknownModel { .. }) => Ok(bound),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -17,8 +17,8 @@ use clap::{Parser, ValueEnum};
 use csv::StringRecord;
 use dynosim_spec::Backend;
 use dynosim_timing::{
-    AllReduceSlice, AttentionDtype, DecodeAttentionSlice, GemmDtype, GemmSlice, PrefillAttentionSlice, TABLE_UNIT,
-    TableFile, TableSlice,
+    AllReduceSlice, AttentionDtype, DecodeAttentionSlice, ExpertDtype, GemmDtype, GemmSlice, MoeSlice, NcclOperation,
+    NcclSlice, PrefillAttentionSlice, TABLE_UNIT, TableFile, TableSlice,
 };
 use flate2::read::GzDecoder;
 use serde::de::DeserializeOwned;
@@ -30,7 +30,8 @@ const MAX_BYTES: usize = 4 << 20;
 /// Turns CSV extracts of measured kernel latencies into JSON tables.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Folder with gemm, `context_attention`, `generation_attention` and `custom_allreduce` as .csv or .csv.gz.
+    /// Folder with gemm, `context_attention`, `generation_attention` and `custom_allreduce` as .csv or .csv.gz; with
+    /// `--experts` also moe and nccl.
     #[arg(long)]
     csv: PathBuf,
     /// GPU system that was measured.
@@ -45,6 +46,15 @@ struct Arguments {
     /// Head sizes to keep.
     #[arg(long, value_delimiter = ',', default_value = "64,128")]
     head_dims: Vec<u64>,
+    /// Head sizes of which rows with a sliding window are kept, too.
+    #[arg(long, value_delimiter = ',')]
+    windowed_head_dims: Vec<u64>,
+    /// Experts to keep, each as <experts>x<experts per token>x<hidden size>x<width>; with any, moe and nccl are read.
+    #[arg(long, value_delimiter = ',', value_parser = ExpertKey::parse)]
+    experts: Vec<ExpertKey>,
+    /// How tokens of the experts to keep were spread over them.
+    #[arg(long, default_value = "power_law_1.2")]
+    expert_distribution: String,
     /// Where the figures come from; goes into every file.
     #[arg(long, default_value = "AIConfigurator 0.10.0 (NVIDIA), measured on NVIDIA H200")]
     provenance: String,
@@ -63,6 +73,30 @@ enum Engine {
 }
 
 type Failure = Box<dyn Error>;
+
+/// What tells the experts of one model from those of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ExpertKey {
+    experts: u64,
+    top_k: u64,
+    hidden_size: u64,
+    width: u64,
+}
+
+impl ExpertKey {
+    fn parse(text: &str) -> Result<Self, String> {
+        let numbers: Result<Vec<u64>, _> = text.split('x').map(str::parse).collect();
+        match numbers.as_deref() {
+            Ok(&[experts, top_k, hidden_size, width]) => Ok(Self {
+                experts,
+                top_k,
+                hidden_size,
+                width,
+            }),
+            _ => Err("four numbers with x between them are expected, as 128x8x2048x768".to_owned()),
+        }
+    }
+}
 
 /// The measured points of one slice, by coordinates.
 #[derive(Debug, Default)]
@@ -173,37 +207,40 @@ fn gemm(extract: &Extract) -> Result<Vec<GemmSlice>, Failure> {
     Ok(slices.into_iter().map(slice).collect())
 }
 
-fn prefill_attention(extract: &Extract, head_dims: &[u64]) -> Result<Vec<PrefillAttentionSlice>, Failure> {
+fn prefill_attention(extract: &Extract, kept: &Kept<'_>) -> Result<Vec<PrefillAttentionSlice>, Failure> {
     let (fmha, kv) = (extract.column("fmha_dtype")?, extract.column("kv_dtype")?);
     let heads = HeadColumns::of(extract)?;
     let slices = extract.group(["n", "s", "b"], |row| {
         let formats = dtype::<AttentionDtype>(&row[fmha]).zip(dtype::<AttentionDtype>(&row[kv]));
-        Ok(formats.zip(heads.layout(row, head_dims)?))
+        Ok(formats.zip(heads.layout(row, kept)?))
     })?;
-    let slice = |(((fmha_dtype, kv_dtype), (kv_heads, head_dim)), points): (_, Points<3>)| PrefillAttentionSlice {
-        fmha_dtype,
-        kv_dtype,
-        kv_heads,
-        head_dim,
-        sources: points.sources(),
-        n: points.axis(0),
-        s: points.axis(1),
-        b: points.axis(2),
-        ms: points.flat_ms(),
-    };
+    let slice =
+        |(((fmha_dtype, kv_dtype), (kv_heads, head_dim, window)), points): (_, Points<3>)| PrefillAttentionSlice {
+            fmha_dtype,
+            kv_dtype,
+            kv_heads,
+            head_dim,
+            window,
+            sources: points.sources(),
+            n: points.axis(0),
+            s: points.axis(1),
+            b: points.axis(2),
+            ms: points.flat_ms(),
+        };
     Ok(slices.into_iter().map(slice).collect())
 }
 
-fn decode_attention(extract: &Extract, head_dims: &[u64]) -> Result<Vec<DecodeAttentionSlice>, Failure> {
+fn decode_attention(extract: &Extract, kept: &Kept<'_>) -> Result<Vec<DecodeAttentionSlice>, Failure> {
     let kv = extract.column("kv_dtype")?;
     let heads = HeadColumns::of(extract)?;
     let slices = extract.group(["n", "b", "s"], |row| {
-        Ok(dtype::<AttentionDtype>(&row[kv]).zip(heads.layout(row, head_dims)?))
+        Ok(dtype::<AttentionDtype>(&row[kv]).zip(heads.layout(row, kept)?))
     })?;
-    let slice = |((kv_dtype, (kv_heads, head_dim)), points): (_, Points<3>)| DecodeAttentionSlice {
+    let slice = |((kv_dtype, (kv_heads, head_dim, window)), points): (_, Points<3>)| DecodeAttentionSlice {
         kv_dtype,
         kv_heads,
         head_dim,
+        window,
         sources: points.sources(),
         n: points.axis(0),
         b: points.axis(1),
@@ -229,12 +266,22 @@ impl HeadColumns {
         })
     }
 
-    /// KV heads and head size of a row; `None` for sliding windows and head sizes that are not wanted.
-    fn layout(&self, row: &StringRecord, head_dims: &[u64]) -> Result<Option<(u64, u64)>, Failure> {
+    /// KV heads, head size and window of a row; `None` for those that are not wanted.
+    fn layout(&self, row: &StringRecord, kept: &Kept<'_>) -> Result<Option<(u64, u64, u64)>, Failure> {
         let (kv_heads, head_dim) = (row[self.kv_heads].parse()?, row[self.head_dim].parse()?);
-        let wanted = &row[self.window] == "0" && head_dims.contains(&head_dim);
-        Ok(wanted.then_some((kv_heads, head_dim)))
+        let window = row[self.window].parse()?;
+        let wanted = match window {
+            0 => kept.head_dims.contains(&head_dim),
+            _ => kept.windowed_head_dims.contains(&head_dim),
+        };
+        Ok(wanted.then_some((kv_heads, head_dim, window)))
     }
+}
+
+/// Head sizes to keep, without and with a sliding window.
+struct Kept<'a> {
+    head_dims: &'a [u64],
+    windowed_head_dims: &'a [u64],
 }
 
 fn all_reduce(extract: &Extract) -> Result<Vec<AllReduceSlice>, Failure> {
@@ -242,6 +289,73 @@ fn all_reduce(extract: &Extract) -> Result<Vec<AllReduceSlice>, Failure> {
     let slices = extract.group(["elements"], |row| Ok(Some(row[column].parse::<u64>()?)))?;
     let slice = |(tp, points): (u64, Points<1>)| AllReduceSlice {
         tp,
+        sources: points.sources(),
+        elements: points.axis(0),
+        ms: points.flat_ms(),
+    };
+    Ok(slices.into_iter().map(slice).collect())
+}
+
+fn moe(extract: &Extract, kept: &[ExpertKey], distribution: &str) -> Result<Vec<MoeSlice>, Failure> {
+    let columns = [
+        "num_experts",
+        "topk",
+        "hidden_size",
+        "inter_size",
+        "moe_tp_size",
+        "moe_ep_size",
+    ];
+    let columns: Vec<usize> = (columns.iter().map(|name| extract.column(name))).collect::<Result<_, _>>()?;
+    let (format, spread) = (extract.column("dtype")?, extract.column("distribution")?);
+    let slices = extract.group(["num_tokens"], |row| {
+        let numbers: Vec<u64> = columns
+            .iter()
+            .map(|&column| row[column].parse())
+            .collect::<Result<_, _>>()?;
+        let (&[experts, top_k, hidden_size, width, moe_tp, moe_ep], true) =
+            (numbers.as_slice(), &row[spread] == distribution)
+        else {
+            return Ok(None);
+        };
+        let key = ExpertKey {
+            experts,
+            top_k,
+            hidden_size,
+            width,
+        };
+        let index = kept.iter().position(|wanted| *wanted == key);
+        let format = dtype::<ExpertDtype>(&row[format]);
+        Ok(index.zip(format).map(|(index, dtype)| (index, dtype, moe_tp, moe_ep)))
+    })?;
+    let slice = |((index, dtype, moe_tp_size, moe_ep_size), points): (_, Points<1>)| {
+        let key: ExpertKey = kept[index];
+        MoeSlice {
+            dtype,
+            distribution: distribution.to_owned(),
+            topk: key.top_k,
+            num_experts: key.experts,
+            hidden_size: key.hidden_size,
+            inter_size: key.width,
+            moe_tp_size,
+            moe_ep_size,
+            sources: points.sources(),
+            num_tokens: points.axis(0),
+            ms: points.flat_ms(),
+        }
+    };
+    Ok(slices.into_iter().map(slice).collect())
+}
+
+/// The 16-bit rows of the operations that tables have.
+fn nccl(extract: &Extract) -> Result<Vec<NcclSlice>, Failure> {
+    let (format, op, gpus) = (extract.column("dtype")?, extract.column("op")?, extract.column("gpus")?);
+    let slices = extract.group(["elements"], |row| {
+        let operation = dtype::<NcclOperation>(&row[op]).filter(|_| &row[format] == "half");
+        Ok(operation.zip(Some(row[gpus].parse::<u64>()?)))
+    })?;
+    let slice = |((op, gpus), points): (_, Points<1>)| NcclSlice {
+        op,
+        gpus,
         sources: points.sources(),
         elements: points.axis(0),
         ms: points.flat_ms(),
@@ -287,14 +401,27 @@ fn main() -> Result<(), Failure> {
     let arguments = Arguments::parse();
     let read = |table| Extract::read(&arguments.csv, table);
     write(&arguments, gemm(&read(GemmSlice::TABLE)?)?)?;
-    let head_dims = &arguments.head_dims;
+    let kept = Kept {
+        head_dims: &arguments.head_dims,
+        windowed_head_dims: &arguments.windowed_head_dims,
+    };
     write(
         &arguments,
-        prefill_attention(&read(PrefillAttentionSlice::TABLE)?, head_dims)?,
+        prefill_attention(&read(PrefillAttentionSlice::TABLE)?, &kept)?,
     )?;
     write(
         &arguments,
-        decode_attention(&read(DecodeAttentionSlice::TABLE)?, head_dims)?,
+        decode_attention(&read(DecodeAttentionSlice::TABLE)?, &kept)?,
     )?;
-    write(&arguments, all_reduce(&read(AllReduceSlice::TABLE)?)?)
+    write(&arguments, all_reduce(&read(AllReduceSlice::TABLE)?)?)?;
+    if arguments.experts.is_empty() {
+        return Ok(());
+    }
+    let experts = moe(
+        &read(MoeSlice::TABLE)?,
+        &arguments.experts,
+        &arguments.expert_distribution,
+    )?;
+    write(&arguments, experts)?;
+    write(&arguments, nccl(&read(NcclSlice::TABLE)?)?)
 }

@@ -1,6 +1,6 @@
 //! How many tokens of KV cache fit beside weights and activations.
 //!
-//! The coefficients are those of AIConfigurator 0.10.0's estimate for dense models.
+//! The coefficients are those of AIConfigurator 0.10.0's estimates for dense models and for mixtures of experts.
 
 use dynosim_spec::{Backend, Deployment};
 
@@ -19,8 +19,11 @@ const RUNTIME_BYTES: f64 = 3_758_096_384.0;
 /// What an engine needs beside weights and KV cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Overheads {
-    /// Activation buffers in multiples of tokens x query width, for tensor-parallel sizes 1, 2, 4 and 8.
+    /// Activation buffers of dense models in multiples of tokens x query width, for tensor-parallel sizes 1, 2, 4
+    /// and 8.
     activation_factors: [f64; 4],
+    /// The same for models with experts.
+    expert_activation_factors: [f64; 4],
     /// Least size of the activation buffers.
     least_activation_bytes: f64,
     /// Reserve on top of the activation buffers.
@@ -31,6 +34,7 @@ struct Overheads {
 
 const VLLM: Overheads = Overheads {
     activation_factors: [11.0, 6.5, 5.0, 5.0],
+    expert_activation_factors: [22.0, 13.0, 10.0, 10.0],
     least_activation_bytes: 70.0 * 1_048_576.0,
     activation_reserve: 1.0,
     runtime_reserve: 1.0,
@@ -38,6 +42,7 @@ const VLLM: Overheads = Overheads {
 
 const SGLANG: Overheads = Overheads {
     activation_factors: [14.0, 8.5, 6.5, 6.5],
+    expert_activation_factors: [28.0, 17.0, 13.0, 13.0],
     least_activation_bytes: 90.0 * 1_048_576.0,
     activation_reserve: 1.15,
     runtime_reserve: 1.2,
@@ -46,11 +51,12 @@ const SGLANG: Overheads = Overheads {
 /// Buffers of the collectives, per GPU, for tensor-parallel sizes 1, 2, 4 and 8.
 const COLLECTIVE_BYTES: [f64; 4] = [0.0, 358_612_992.0, 411_041_792.0, 411_041_792.0];
 
-/// Tokens of KV cache that fit on the GPUs of one worker.
+/// Tokens of KV cache that fit on the GPUs of one worker, or, if several groups of its GPUs attend to sequences of
+/// their own (`attention_dp`), on those of one group.
 ///
 /// The budget is the share of memory that the engine may use, less weights, activations (which grow with
 /// the token budget of a step, 8192 if unlimited), collective buffers and runtime. Tensor-parallel sizes
-/// between 1, 2, 4 and 8 count as the next smaller of these.
+/// between 1, 2, 4 and 8 count as the next smaller of these. Layers with a sliding window count as all others.
 ///
 /// # Errors
 /// If the model's facts are unknown, its heads do not divide over the GPUs, or no token fits.
@@ -62,7 +68,7 @@ pub fn estimate_kv_tokens(deployment: &Deployment) -> Result<u64, TimingError> {
     if tokens == 0 {
         return Err(TimingError::NoKvRoom {
             model: deployment.model_name.clone(),
-            tp: deployment.tp,
+            shape: shape.parallel,
             system: deployment.gpu.name.clone(),
             needed_bytes: whole(needed_bytes),
             available_bytes: whole(memory_bytes),
@@ -80,21 +86,37 @@ fn bytes_beside_cache(shape: &DenseShape, deployment: &Deployment) -> f64 {
     let step_tokens = deployment.engine.max_num_batched_tokens.unwrap_or(DEFAULT_STEP_TOKENS);
     // Of all query heads, whatever the tensor-parallel size: the factors account for that.
     let query_width = shape.query_width as f64 * f64::from(shape.tp);
-    let activations = (WIDE_BYTES * f64::from(step_tokens) * query_width * overheads.activation_factors[size])
+    let factors = match shape.experts {
+        None => overheads.activation_factors,
+        Some(_) => overheads.expert_activation_factors,
+    };
+    let activations = (WIDE_BYTES * f64::from(step_tokens) * query_width * factors[size])
         .max(overheads.least_activation_bytes)
         * overheads.activation_reserve;
     weight_bytes(shape) + activations + COLLECTIVE_BYTES[size] + RUNTIME_BYTES * overheads.runtime_reserve
 }
 
-/// Linear layers, embedding and logits of one GPU; norms are negligible.
+/// Linear layers, embedding and logits of one GPU; norms are negligible. The estimate for models with experts counts no
+/// logits.
 fn weight_bytes(shape: &DenseShape) -> f64 {
     let elements = |gemm| {
         let (outputs, inputs, _) = shape.weight(gemm);
         outputs as f64 * inputs as f64
     };
-    let layer = [Gemm::Qkv, Gemm::AttentionOutput, Gemm::GateUp, Gemm::Down].map(elements);
-    let layers = f64::from(shape.layers) * layer.iter().sum::<f64>() * shape.precision.gemm.bytes();
-    layers + 2.0 * WIDE_BYTES * elements(Gemm::Logits)
+    let bytes = |gemms: &[Gemm]| gemms.iter().copied().map(elements).sum::<f64>() * shape.precision.gemm.bytes();
+    let vocabulary = WIDE_BYTES * elements(Gemm::Logits);
+    let layers = f64::from(shape.layers);
+    match &shape.experts {
+        None => {
+            let layer = bytes(&[Gemm::Qkv, Gemm::AttentionOutput, Gemm::GateUp, Gemm::Down]);
+            layers * layer + 2.0 * vocabulary
+        }
+        Some(experts) => {
+            let attention = bytes(&[Gemm::Qkv, Gemm::AttentionOutput]);
+            let feed_forward = experts.weight_bytes() as f64 + WIDE_BYTES * elements(Gemm::Router);
+            layers * (attention + feed_forward) + vocabulary
+        }
+    }
 }
 
 fn kv_bytes_per_token(shape: &DenseShape) -> u64 {

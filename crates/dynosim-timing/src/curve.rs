@@ -2,6 +2,7 @@
 
 use crate::axis::Axis;
 use crate::reading::{Place, Reading, line_between};
+use crate::repair::Standing;
 
 /// How a [`Curve`] goes on above its last key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +46,12 @@ impl Curve {
         })
     }
 
-    /// The same latencies, all of them counted as extrapolated.
-    pub(crate) fn extrapolated(mut self) -> Self {
-        for point in &mut self.points {
-            point.reading.extrapolated = true;
+    /// The same latencies, all of them counted as extrapolated unless they stand as measurements.
+    pub(crate) fn standing(mut self, standing: Standing) -> Self {
+        if standing == Standing::Extrapolated {
+            for point in &mut self.points {
+                point.reading.extrapolated = true;
+            }
         }
         self
     }

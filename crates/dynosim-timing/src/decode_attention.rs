@@ -55,7 +55,9 @@ impl DecodeAttention {
                 kv: kv as f64,
                 dim: slice.head_dim as f64,
             };
-            heads.decode_work(slice.kv_dtype, b as f64, s as f64).ms(rates)
+            heads
+                .decode_work(slice.kv_dtype, b as f64, tokens_in_sight(s, slice.window) as f64)
+                .ms(rates)
         });
         let planes = HeadPlanes::of(&grid, heads)?;
         Some(Self {
@@ -92,6 +94,14 @@ impl DecodeAttention {
         };
         AttentionRow::new(Arc::clone(&self.knots), &readings)
     }
+}
+
+/// KV tokens, the new one included, that a window leaves to look at; a window of 0 is none.
+pub(crate) const fn tokens_in_sight(kv_tokens: u64, window: u64) -> u64 {
+    if window == 0 || kv_tokens <= window {
+        return kv_tokens;
+    }
+    window + 1
 }
 
 /// Decode attention at one batch size: straight lines between knots.
@@ -327,6 +337,7 @@ mod tests {
                 kv_dtype: AttentionDtype::Bfloat16,
                 kv_heads: 1,
                 head_dim: 128,
+                window: 0,
                 sources: Vec::new(),
                 n: n.clone(),
                 b: b.clone(),
@@ -383,6 +394,7 @@ mod tests {
             kv_dtype: AttentionDtype::Bfloat16,
             kv_heads: 1,
             head_dim: 128,
+            window: 0,
             sources: Vec::new(),
             n: vec![16, 18],
             b: vec![1],

@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use crate::graph_sizes::GraphSizes;
+use crate::layer_mix::LayerMix;
 use crate::model::Price;
-use crate::operators::{AttentionOverContext, DenseShape, Kernels, OPERATORS, OperatorCost, total};
+use crate::operators::{AttentionOverContext, DenseShape, Kernels, Operators, total};
 use crate::reading::Reading;
 
 /// Batch sizes that are prepared once and kept; larger ones are prepared again for every price.
@@ -21,7 +22,7 @@ pub(crate) struct DecodeRow<A> {
     without_attention: Price,
     layers: f64,
     /// Attention in one layer.
-    attention: A,
+    attention: LayerMix<A>,
 }
 
 impl<A: AttentionOverContext> DecodeRow<A> {
@@ -39,7 +40,7 @@ impl<A: AttentionOverContext> DecodeRow<A> {
     }
 
     /// Attention in one layer.
-    pub(crate) fn attention(&self) -> &A {
+    pub(crate) fn attention(&self) -> &LayerMix<A> {
         &self.attention
     }
 
@@ -65,12 +66,7 @@ impl<A: AttentionOverContext> DecodeRow<A> {
     }
 
     /// The operators behind [`DecodeRow::price`].
-    pub(crate) fn operators(
-        &self,
-        shape: &DenseShape,
-        kernels: &impl Kernels,
-        kv_tokens: u64,
-    ) -> [OperatorCost; OPERATORS] {
+    pub(crate) fn operators(&self, shape: &DenseShape, kernels: &impl Kernels, kv_tokens: u64) -> Operators {
         shape.decode(kernels, (self.batch, self.tokens), self.attention.at(kv_tokens))
     }
 }

@@ -1,16 +1,17 @@
-//! Prices of the passes of a dense model, given the latencies of its kernels.
+//! Prices of the passes of a model, given the latencies of its kernels.
 
 use crate::decode_inputs::DecodeInputs;
 use crate::decode_rows::{DecodeRow, DecodeRows, Padding};
 use crate::graph_sizes::GraphSizes;
 use crate::model::{Price, StepShape, TimingModel};
-use crate::operators::{DenseShape, Kernels, OPERATORS, OperatorCost, PromptBatch, total};
+use crate::operators::{DenseShape, Kernels, Operators, PromptBatch, total};
 use crate::polynomial::DECODE_FLOOR_MS;
 
 /// Output tokens between two evaluations of a longer decode.
 const DECODE_STRIDE: u32 = 32;
 
-/// A dense model on one GPU shape.
+/// A model on one GPU shape. Batches are those of one group of GPUs that attends to sequences of its own, if there
+/// are several (`attention_dp`); only as a [`TimingModel`] it takes steps of a whole worker.
 pub(crate) struct DenseModel<K: Kernels> {
     pub(crate) shape: DenseShape,
     pub(crate) kernels: K,
@@ -35,12 +36,12 @@ impl<K: Kernels> DenseModel<K> {
         }
     }
 
-    pub(crate) fn prefill_operators(&self, prompts: PromptBatch) -> [OperatorCost; OPERATORS] {
+    pub(crate) fn prefill_operators(&self, prompts: PromptBatch) -> Operators {
         self.shape.prefill(&self.kernels, prompts)
     }
 
     /// One decode step over sequences that have `context` tokens before it.
-    pub(crate) fn decode_operators(&self, batch: u64, context: u64) -> [OperatorCost; OPERATORS] {
+    pub(crate) fn decode_operators(&self, batch: u64, context: u64) -> Operators {
         let kv_tokens = context.saturating_add(1);
         self.ask_row(batch, |row| row.operators(&self.shape, &self.kernels, kv_tokens))
     }
@@ -88,7 +89,8 @@ where
         let Some((tokens, prefix)) = step.mean_prefill() else {
             return Price::ZERO;
         };
-        let prompts = PromptBatch::new(step.prefill_seqs, tokens.saturating_sub(prefix), prefix);
+        let sequences = self.shape.sequences_of_group(step.prefill_seqs);
+        let prompts = PromptBatch::new(sequences, tokens.saturating_sub(prefix), prefix);
         let price = total(&self.prefill_operators(prompts));
         Price {
             ms: price.ms.max(0.0),
@@ -101,14 +103,16 @@ where
             return Price::ZERO;
         };
         let kv_tokens = context.saturating_add(1);
-        self.ask_row(u64::from(step.decode_seqs), |row| step_price(row.price(kv_tokens)))
+        let sequences = self.shape.sequences_of_group(step.decode_seqs);
+        self.ask_row(u64::from(sequences), |row| step_price(row.price(kv_tokens)))
     }
 
     fn decode_over_contexts(&self, decode_seqs: u32, first_context: u64, prices: &mut [Price]) {
         let first = first_context.saturating_add(1);
         let kv_tokens = first..first.saturating_add(prices.len() as u64);
         let mut prices = prices.iter_mut();
-        self.ask_row(u64::from(decode_seqs), |row| {
+        let sequences = self.shape.sequences_of_group(decode_seqs);
+        self.ask_row(u64::from(sequences), |row| {
             row.prices(kv_tokens, |price| {
                 if let Some(asked) = prices.next() {
                     *asked = step_price(price);

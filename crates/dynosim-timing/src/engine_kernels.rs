@@ -3,7 +3,9 @@
 use dynosim_spec::{CalibrationConstants, EnginePhysics, StepTerm};
 
 use crate::curve::{Above, Curve};
-use crate::operators::{AttentionOverContext, DenseShape, Gemm, Kernels, PromptBatch};
+use crate::decode_attention::tokens_in_sight;
+use crate::layer_mix::LayerMix;
+use crate::operators::{AttentionOverContext, DenseShape, Dispatch, Gemm, Kernels, PromptBatch};
 use crate::reading::Reading;
 
 /// Tokens up to which matrix multiplications wait for memory rather than arithmetic, and how many doublings of
@@ -31,8 +33,12 @@ enum DecodeRule {
     /// As measured, long sequences being split over idle multiprocessors: tables are made without splitting, so they
     /// leave most of the GPU idle at small batches.
     Split(Splitting),
-    /// By the bytes of the KV cache.
-    Bytes { floor_ms: f64, ms_per_token: f64 },
+    /// By the bytes of the KV cache that are in sight.
+    Bytes {
+        floor_ms: f64,
+        ms_per_token: f64,
+        windows: LayerMix<u64>,
+    },
 }
 
 impl<K: Kernels> EngineKernels<K> {
@@ -62,9 +68,16 @@ impl<K> EngineKernels<K> {
         gemm_ms * (1.0 - 1.0 / derate(self.gemm_derate, tokens))
     }
 
-    /// What each all-reduce costs beyond the tables, milliseconds.
+    /// What each all-reduce costs beyond the tables, milliseconds; nothing without tensor parallelism.
     pub(crate) fn all_reduce_call_ms(&self) -> f64 {
         self.all_reduce_call_ms
+    }
+
+    fn with_call(&self, all_reduce: Reading) -> Reading {
+        Reading {
+            ms: all_reduce.ms + self.all_reduce_call_ms,
+            ..all_reduce
+        }
     }
 }
 
@@ -85,6 +98,7 @@ fn decode_rule(shape: &DenseShape, multiprocessors: u64, physics: &EnginePhysics
             DecodeRule::Bytes {
                 floor_ms: floor_us / 1e3,
                 ms_per_token: bytes / (bandwidth.value * 1e12) * 1e3,
+                windows: shape.windows(),
             }
         }
     }
@@ -97,7 +111,7 @@ impl<K: Kernels> Kernels for EngineKernels<K> {
         let measured = self.kernels.gemm(gemm, tokens);
         match gemm {
             Gemm::Logits => measured,
-            Gemm::Qkv | Gemm::AttentionOutput | Gemm::GateUp | Gemm::Down => {
+            Gemm::Qkv | Gemm::AttentionOutput | Gemm::GateUp | Gemm::Down | Gemm::Router => {
                 measured.scaled(derate(self.gemm_derate, tokens))
             }
         }
@@ -107,25 +121,42 @@ impl<K: Kernels> Kernels for EngineKernels<K> {
         self.kernels.prefill_attention(prompts)
     }
 
-    fn decode_attention(&self, batch: u64) -> Self::DecodeAttention {
+    /// Layers with a window are read as measured where others are split: what they see is too short to be split.
+    fn decode_attention(&self, batch: u64) -> LayerMix<Self::DecodeAttention> {
+        let measured = |batch| self.kernels.decode_attention(batch);
         match self.decode_attention {
-            DecodeRule::Measured => EngineAttention::Measured(self.kernels.decode_attention(batch)),
-            DecodeRule::Split(splitting) => {
-                EngineAttention::Split(split(batch, splitting, |batch| self.kernels.decode_attention(batch)))
-            }
-            DecodeRule::Bytes { floor_ms, ms_per_token } => EngineAttention::Bytes {
+            DecodeRule::Measured => measured(batch).by_kind(EngineAttention::Measured, EngineAttention::Measured),
+            DecodeRule::Split(splitting) => measured(batch).by_kind(
+                |_| EngineAttention::Split(split(batch, splitting, |batch| measured(batch).into_full())),
+                EngineAttention::Measured,
+            ),
+            DecodeRule::Bytes {
+                floor_ms,
+                ms_per_token,
+                windows,
+            } => windows.map(|&window| EngineAttention::Bytes {
                 floor_ms,
                 ms_per_token: batch as f64 * ms_per_token,
-            },
+                window,
+            }),
         }
     }
 
     fn all_reduce(&self, elements: u64) -> Reading {
-        let measured = self.kernels.all_reduce(elements);
-        Reading {
-            ms: measured.ms + self.all_reduce_call_ms,
-            ..measured
-        }
+        self.with_call(self.kernels.all_reduce(elements))
+    }
+
+    /// As measured: no calibration has constants for experts.
+    fn experts(&self, tokens: u64) -> Reading {
+        self.kernels.experts(tokens)
+    }
+
+    fn worker_all_reduce(&self, elements: u64) -> Reading {
+        self.with_call(self.kernels.worker_all_reduce(elements))
+    }
+
+    fn exchange(&self, dispatch: Dispatch, elements: u64) -> Reading {
+        self.kernels.exchange(dispatch, elements)
     }
 }
 
@@ -180,8 +211,12 @@ pub(crate) enum EngineAttention<A> {
     Measured(A),
     /// As measured, with long sequences split.
     Split(Curve),
-    /// Latency of the whole batch by its tokens per sequence.
-    Bytes { floor_ms: f64, ms_per_token: f64 },
+    /// Latency of the whole batch by the tokens of each sequence that are in sight; a `window` of 0 is none.
+    Bytes {
+        floor_ms: f64,
+        ms_per_token: f64,
+        window: u64,
+    },
 }
 
 impl<A: AttentionOverContext> AttentionOverContext for EngineAttention<A> {
@@ -189,7 +224,11 @@ impl<A: AttentionOverContext> AttentionOverContext for EngineAttention<A> {
         match self {
             Self::Measured(attention) => attention.at(kv_tokens),
             Self::Split(curve) => curve.at(kv_tokens),
-            Self::Bytes { floor_ms, ms_per_token } => Reading::measured(floor_ms + ms_per_token * kv_tokens as f64),
+            Self::Bytes {
+                floor_ms,
+                ms_per_token,
+                window,
+            } => Reading::measured(floor_ms + ms_per_token * tokens_in_sight(kv_tokens, *window) as f64),
         }
     }
 }
@@ -273,9 +312,9 @@ mod tests {
         // As few parts as fill them nearly as well as can be: 4 x 8 x 4 = 128 of 132.
         check(4, 8, 8192, 4);
         check(1, 8, 1 << 17, 15);
-        // Never more parts than blocks.
         check(1, 8, 1024, 7);
-        check(1, 8, 256, 2);
+        // Never more parts than blocks.
+        check(1, 8, 512, 4);
         check(1, 1, 1, 1);
     }
 

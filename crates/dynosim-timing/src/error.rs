@@ -1,5 +1,6 @@
 //! Why a timing model cannot be had.
 
+use dynosim_spec::ParallelShape;
 use thiserror::Error;
 
 /// Why a provider could not be bound to a deployment, or a table not be asked.
@@ -26,17 +27,37 @@ pub enum TimingError {
         /// Tensor-parallel size.
         tp: u32,
     },
+    /// Experts cannot be spread in this way.
+    #[error("{model} cannot run at {shape}: {reason}")]
+    ImpossibleShape {
+        /// Model.
+        model: String,
+        /// GPUs of a worker as asked for.
+        shape: ParallelShape,
+        /// Why not.
+        reason: String,
+    },
+    /// Nothing is known about how this engine runs experts.
+    #[error(
+        "{model} is a mixture-of-experts model, whose step times are known for backend vllm only, not for {engine}"
+    )]
+    ExpertsOfEngine {
+        /// Model.
+        model: String,
+        /// Serving engine.
+        engine: &'static str,
+    },
     /// Weights and activations leave no memory for the KV cache.
     #[error(
-        "no room for KV cache: {model} at tp {tp} on {system} needs {:.1} GiB beside the cache, {:.1} GiB may be used",
+        "no room for KV cache: {model} at {shape} on {system} needs {:.1} GiB beside the cache, {:.1} GiB may be used",
         gib(*needed_bytes),
         gib(*available_bytes)
     )]
     NoKvRoom {
         /// Model.
         model: String,
-        /// Tensor-parallel size.
-        tp: u32,
+        /// GPUs of a worker.
+        shape: ParallelShape,
         /// GPU system.
         system: String,
         /// Bytes for weights, activations and buffers.
@@ -96,7 +117,7 @@ pub enum TimingError {
         source: std::io::Error,
     },
     /// A table is missing among those built in.
-    #[error("table {path} is not built in")]
+    #[error("table {path} is not built in; choose another engine version, or timing provider `roofline`")]
     MissingTable {
         /// The file it would come from.
         path: String,
@@ -125,15 +146,15 @@ pub enum TimingError {
     },
     /// The table has no measurements of the kernels that a deployment runs.
     #[error(
-        "table {path} does not cover {model} at tp {tp}: it has no {missing}, only {available}; timing provider `roofline` prices any shape"
+        "table {path} does not cover {model} at {shape}: it has no {missing}, only {available}; timing provider `roofline` prices any shape"
     )]
     UncoveredShape {
         /// The file.
         path: String,
         /// Model.
         model: String,
-        /// Tensor-parallel size.
-        tp: u32,
+        /// GPUs of a worker; boxed to keep errors small.
+        shape: Box<ParallelShape>,
         /// What is missing.
         missing: String,
         /// What the table has instead.

@@ -1,4 +1,4 @@
-//! Prices of the passes of a dense model in an engine that computes prompts and generated tokens together.
+//! Prices of the passes of a model in an engine that computes prompts and generated tokens together.
 
 use dynosim_spec::{CalibrationConstants, Deployment, EnginePhysics, StepTerm};
 
@@ -7,12 +7,16 @@ use crate::dense_model::DenseModel;
 use crate::engine_kernels::EngineKernels;
 use crate::graph_sizes::GraphSizes;
 use crate::model::{Price, PromptChunk, StepShape, TimingModel};
-use crate::operators::{AttentionOverContext, DenseShape, Kernels, OPERATORS, OperatorCost, PromptBatch, total};
+use crate::operators::{AttentionOverContext, DenseShape, Kernels, OperatorCost, Operators, PromptBatch, total};
 use crate::reading::Reading;
 use crate::terms::{PriceTerm, StepPart};
 
-/// A dense model whose step is one pass over all its tokens: weights are read once, attention is launched once a
+/// A model whose step is one pass over all its tokens: weights are read once, attention is launched once a
 /// layer, and the constants of a calibration are added.
+///
+/// If several groups of GPUs attend to sequences of their own (`attention_dp`), a step is one of the whole worker and
+/// its price that of the group with most sequences, whose prompts are average ones. Models with experts
+/// have the operators of their unfused passes, and logits for prompts, too.
 pub(crate) struct FusedModel<K: Kernels> {
     dense: DenseModel<EngineKernels<K>>,
     /// Whether each prompt's attention is priced by its own length.
@@ -35,7 +39,7 @@ impl<K: Kernels> FusedModel<K> {
             0.0
         };
         let sizes = if physics.has(StepTerm::GraphPadding) {
-            GraphSizes::of(deployment.engine.max_num_seqs)
+            GraphSizes::of((deployment.engine.max_num_seqs).map(|seqs| shape.sequences_of_group(seqs)))
         } else {
             GraphSizes::NONE
         };
@@ -62,24 +66,36 @@ impl<K: Kernels> FusedModel<K> {
     }
 
     /// The operators of a pass, the constant of the step left out.
-    fn operators(&self, step: &StepShape, prompts: &[PromptChunk]) -> [OperatorCost; OPERATORS] {
+    fn operators(&self, step: &StepShape, prompts: &[PromptChunk]) -> Operators {
         let DenseModel { shape, kernels, .. } = &self.dense;
-        let new_tokens: u64 = prompts.iter().map(|chunk| chunk.new_tokens).sum();
-        let tokens = new_tokens.saturating_add(u64::from(step.decode_seqs));
-        let sequences = prompts.len() as u64 + u64::from(step.decode_seqs);
+        let batch = shape.sequences_of_group(step.decode_seqs);
+        let sequences = u64::from(shape.sequences_of_group(count(prompts))) + u64::from(batch);
         let mut attention = self.prompt_attention(step, prompts);
         if let Some(context) = step.mean_context() {
-            let decode = self.decode_attention(u64::from(step.decode_seqs), context.saturating_add(1));
+            let decode = self.decode_attention(batch.into(), context.saturating_add(1));
             // The launch is that of the prompts.
             attention.ms += (decode.ms - self.attention_launch.ms).max(0.0);
             attention.extrapolated |= decode.extrapolated;
         }
-        shape.prefill_pass(kernels, tokens, sequences, attention)
+        shape.fused_pass(kernels, self.group_tokens(step, prompts), sequences, attention)
+    }
+
+    /// Tokens that the group with most sequences computes.
+    fn group_tokens(&self, step: &StepShape, prompts: &[PromptChunk]) -> u64 {
+        let group_seqs = |seqs| u64::from(self.dense.shape.sequences_of_group(seqs));
+        let new_tokens = prompts.iter().map(|chunk| chunk.new_tokens);
+        let new_tokens = new_tokens.fold(0, u64::saturating_add);
+        let prompt_seqs = count(prompts);
+        let of_group = match group_seqs(prompt_seqs) {
+            all if all == u64::from(prompt_seqs) => new_tokens,
+            some => new_tokens.saturating_mul(some).div_ceil(u64::from(prompt_seqs)),
+        };
+        of_group.saturating_add(group_seqs(step.decode_seqs))
     }
 
     /// The operators of a pass by what they are, with what the calibration adds to them apart.
     fn operator_terms(&self, operators: &[OperatorCost], tokens: u64) -> Vec<PriceTerm> {
-        let DenseModel { kernels, .. } = &self.dense;
+        let DenseModel { shape, kernels, .. } = &self.dense;
         let mut terms = [
             ("gemm", 0.0),
             ("gemm_derate", 0.0),
@@ -88,17 +104,23 @@ impl<K: Kernels> FusedModel<K> {
             ("all_reduce", 0.0),
             ("all_reduce_call", 0.0),
             ("memory_bound", 0.0),
+            ("experts", 0.0),
+            ("expert_dispatch", 0.0),
         ]
         .map(|(name, ms)| PriceTerm::new(name, ms));
         for operator in operators {
             let (term, extra) = match operator.name {
-                "qkv_gemm" | "proj_gemm" | "gate_ffn1_gemm" | "ffn2_gemm" => {
+                "qkv_gemm" | "proj_gemm" | "gate_ffn1_gemm" | "ffn2_gemm" | "router_gemm" => {
                     (0, Some((1, kernels.derated_ms(operator.ms, tokens))))
                 }
                 "logits_gemm" => (2, None),
                 "attention" => (3, None),
                 "embedding_ar" | "ar_1" | "ar_2" => {
                     (4, Some((5, f64::from(operator.count) * kernels.all_reduce_call_ms())))
+                }
+                "moe" => (7, None),
+                "moe_pre_dispatch" | "moe_post_dispatch" => {
+                    (8, Some((5, f64::from(operator.count) * kernels.all_reduce_call_ms())))
                 }
                 _ => (6, None),
             };
@@ -108,14 +130,19 @@ impl<K: Kernels> FusedModel<K> {
                 terms[other].ms += ms;
             }
         }
-        terms.to_vec()
+        let dense_terms = 7;
+        let count = match shape.experts {
+            None => dense_terms,
+            Some(_) => terms.len(),
+        };
+        terms[..count].to_vec()
     }
 
     /// The terms of a step that only generates; what padding adds is apart.
     fn decode_terms(&self, step: &StepShape) -> Vec<PriceTerm> {
         let DenseModel { shape, kernels, .. } = &self.dense;
         let (batch, kv_tokens) = (
-            u64::from(step.decode_seqs),
+            u64::from(shape.sequences_of_group(step.decode_seqs)),
             step.mean_context().unwrap_or_default().saturating_add(1),
         );
         let attention = self.decode_attention(batch, kv_tokens);
@@ -131,22 +158,24 @@ impl<K: Kernels> FusedModel<K> {
         terms
     }
 
-    /// Attention in one layer of these prompts, launched once.
+    /// Attention in one layer of the prompts of one group, launched once.
     fn prompt_attention(&self, step: &StepShape, prompts: &[PromptChunk]) -> Reading {
-        let kernels = &self.dense.kernels;
+        let DenseModel { shape, kernels, .. } = &self.dense;
         if !self.by_own_length {
             let (tokens, prefix) = step.mean_prefill().unwrap_or_default();
             return kernels.prefill_attention(PromptBatch::new(
-                step.prefill_seqs,
+                shape.sequences_of_group(step.prefill_seqs),
                 tokens.saturating_sub(prefix),
                 prefix,
             ));
         }
         let mut sum = self.attention_launch;
+        let prompt_seqs = count(prompts);
+        let group_share = f64::from(shape.sequences_of_group(prompt_seqs)) / f64::from(prompt_seqs.max(1));
         for chunk in prompts {
             let prompt = PromptBatch::new(1, chunk.new_tokens, chunk.prefix_tokens);
             let attention = kernels.prefill_attention(prompt);
-            sum.ms += attention.ms - self.attention_launch.ms * prompt.new_share();
+            sum.ms += group_share * (attention.ms - self.attention_launch.ms * prompt.new_share());
             sum.extrapolated |= attention.extrapolated;
         }
         sum
@@ -155,6 +184,10 @@ impl<K: Kernels> FusedModel<K> {
     fn decode_attention(&self, batch: u64, kv_tokens: u64) -> Reading {
         self.dense.ask_row(batch, |row| row.attention().at(kv_tokens))
     }
+}
+
+fn count(prompts: &[PromptChunk]) -> u32 {
+    u32::try_from(prompts.len()).unwrap_or(u32::MAX)
 }
 
 impl<K: Kernels> std::fmt::Debug for FusedModel<K>
@@ -198,8 +231,7 @@ where
             StepPart::Prompts(step) => vec![PriceTerm::new(part.name(), self.prefill(step).ms)],
             StepPart::Decodes(step) => self.decode_terms(step),
             StepPart::Fused(step, prompts) => {
-                let new_tokens: u64 = prompts.iter().map(|chunk| chunk.new_tokens).sum();
-                let tokens = new_tokens.saturating_add(u64::from(step.decode_seqs));
+                let tokens = self.group_tokens(step, prompts);
                 let mut terms = self.operator_terms(&self.operators(step, prompts), tokens);
                 terms.push(PriceTerm::new("step_constant", self.step_ms));
                 terms

@@ -1,6 +1,6 @@
 //! How long an engine step takes, and how much KV cache fits on a GPU.
 //!
-//! A [`TimingProvider`] is bound to a deployment once (model, GPU, tensor-parallel size, engine), which may
+//! A [`TimingProvider`] is bound to a deployment once (model, GPU, parallel shape, engine), which may
 //! fail; the [`TimingModel`] it gives prices any step, which may not. There are three providers:
 //!
 //! | provider | rests on | fits |
@@ -13,8 +13,9 @@
 //! for. Every [`Price`] says how much of it rests on extrapolation.
 //!
 //! What the crate is not: it does not simulate. It knows nothing of requests, queues, schedulers or routers, and steps with
-//! the same sums cost the same. It prices dense decoder-only transformers under tensor parallelism; experts,
-//! latent attention, sliding windows and pipeline parallelism are not covered.
+//! the same sums cost the same. It prices decoder-only transformers with grouped-query attention: dense ones under
+//! tensor parallelism, and mixtures of experts under tensor, expert and attention data parallelism. Latent attention and
+//! pipeline parallelism are not covered.
 //!
 //! # Modules
 //!
@@ -31,7 +32,8 @@
 //! | `soundness`, `repair`, `engine_version` | figures that cannot be true, what replaces them, and the order of versions |
 //! | `scaling` | measurements of one GPU, scaled to another |
 //! | `decode_rows` | what is prepared once per batch size |
-//! | `gemm`, `prefill_attention`, `decode_attention`, `head_planes`, `all_reduce` | what is read off each table |
+//! | `gemm`, `prefill_attention`, `decode_attention`, `head_planes`, `all_reduce`, `experts` | what is read off each table |
+//! | `layer_mix` | attention where some layers have a sliding window |
 //! | `grid`, `plane`, `cubic_patch`, `reading` | the numerics of reading between measured points |
 //! | `axis`, `curve`, `surface` | the same for what is read over and over |
 //! | `capacity` | KV tokens that fit |
@@ -75,6 +77,7 @@ mod engine_kernels;
 mod engine_tables;
 mod engine_version;
 mod error;
+mod experts;
 mod fused_model;
 mod gemm;
 mod graph_sizes;
@@ -82,6 +85,7 @@ mod grid;
 #[cfg(test)]
 mod grid_twin;
 mod head_planes;
+mod layer_mix;
 mod model;
 mod operators;
 mod perfdata;
@@ -106,12 +110,13 @@ pub use error::TimingError;
 pub use model::{Price, PromptChunk, StepShape, TimingModel, TimingProvider};
 pub use operators::OperatorCost;
 pub use polynomial::PolynomialTiming;
-pub use precision::{AttentionDtype, GemmDtype};
+pub use precision::{AttentionDtype, ExpertDtype, GemmDtype};
 pub use repair::{Remedy, TableRepair};
 pub use roofline::{RooflineModel, RooflineTiming};
 pub use soundness::{Resource, SliceFlaw};
 pub use table::{TableModel, TableTiming};
 pub use table_file::{
-    AllReduceSlice, DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice, TABLE_UNIT, TableFile, TableSlice,
+    AllReduceSlice, DecodeAttentionSlice, GemmSlice, MoeSlice, NcclOperation, NcclSlice, PrefillAttentionSlice,
+    TABLE_UNIT, TableFile, TableSlice,
 };
 pub use terms::{PriceTerm, StepPart};

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use dynosim_spec::{Deployment, GpuSpec, ModelSpec};
+use dynosim_spec::{Backend, Deployment, GpuSpec, ModelSpec, ParallelShape};
 
 use crate::decode_inputs::DecodeInputs;
 use crate::error::TimingError;
@@ -205,13 +205,36 @@ pub trait TimingProvider: Send + Sync {
     ///
     /// The default offers the powers of two up to the node size that divide the query heads.
     fn tp_shapes(&self, model: Option<&ModelSpec>, gpu: &GpuSpec) -> Vec<u32> {
-        std::iter::successors(Some(1_u32), |tp| tp.checked_mul(2))
-            .take_while(|&tp| tp <= gpu.gpus_per_node)
+        powers_of_two(gpu.gpus_per_node)
             .filter(|&tp| model.is_none_or(|model| model.splits_over(tp)))
             .collect()
     }
 
-    /// Tokens of KV cache that one worker of `deployment` has room for.
+    /// Shapes worth trying for workers of a model on a GPU, served by `backend`, ascending.
+    ///
+    /// The default offers [`TimingProvider::tp_shapes`] for dense models, and for such that nothing is known about. For
+    /// mixtures of experts it offers all shapes within a node whose sizes are powers of two: tensor-parallel sizes
+    /// that divide the query heads, any number of groups with sequences of their own, and every way to spread the experts over
+    /// all of their GPUs that the engine has.
+    fn parallel_shapes(&self, model: Option<&ModelSpec>, gpu: &GpuSpec, backend: Backend) -> Vec<ParallelShape> {
+        let Some(model) = model.filter(|model| model.moe.is_some()) else {
+            let sizes = self.tp_shapes(model, gpu);
+            return sizes.into_iter().map(ParallelShape::tensor).collect();
+        };
+        let powers = || powers_of_two(gpu.gpus_per_node);
+        let attention = powers().flat_map(|tp| powers().map(move |attention_dp| (tp, attention_dp)));
+        let shapes = attention.flat_map(|(tp, attention_dp)| {
+            let gpus = tp.saturating_mul(attention_dp);
+            powers().map(move |moe_tp| ParallelShape::experts(tp, attention_dp, moe_tp, gpus / moe_tp))
+        });
+        shapes
+            .filter(|shape| shape.gpus() <= gpu.gpus_per_node && model.splits_over(shape.tp))
+            .filter(|shape| shape.of_model(Some(model), backend).is_ok())
+            .collect()
+    }
+
+    /// Tokens of KV cache that one worker of `deployment` has room for, or, if several groups of its GPUs attend to
+    /// sequences of their own (`attention_dp`), one group.
     ///
     /// The default is [`estimate_kv_tokens`](crate::estimate_kv_tokens).
     ///
@@ -222,11 +245,70 @@ pub trait TimingProvider: Send + Sync {
     }
 }
 
+/// 1, 2, 4 and so on up to `most`.
+fn powers_of_two(most: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(1_u32), |size| size.checked_mul(2)).take_while(move |&size| size <= most)
+}
+
 impl<F> TimingProvider for F
 where
     F: Fn(&Deployment) -> Result<Arc<dyn TimingModel>, TimingError> + Send + Sync,
 {
     fn bind(&self, deployment: &Deployment) -> Result<Arc<dyn TimingModel>, TimingError> {
         self(deployment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dynosim_spec::MoeSpec;
+
+    use super::*;
+    use crate::polynomial::PolynomialTiming;
+
+    /// Shapes that are offered for a model with two heads.
+    fn offered(backend: Backend, gpus_per_node: u32, moe: Option<MoeSpec>) -> Vec<ParallelShape> {
+        let mut gpu = GpuSpec::find("h200_sxm").expect("is known");
+        gpu.gpus_per_node = gpus_per_node;
+        let model = ModelSpec {
+            name: "some".to_owned(),
+            layers: 1,
+            hidden_size: 128,
+            intermediate_size: 128,
+            attention_heads: 2,
+            kv_heads: 1,
+            head_dim: 64,
+            vocab_size: 1000,
+            context_length: None,
+            qk_norm: false,
+            weights: dynosim_spec::WeightFormat::Bfloat16,
+            moe,
+            sliding_window: None,
+        };
+        PolynomialTiming.parallel_shapes(Some(&model), &gpu, backend)
+    }
+
+    #[test]
+    fn dense_models_are_only_cut() {
+        assert_eq!(offered(Backend::Vllm, 8, None), [1, 2].map(ParallelShape::tensor));
+    }
+
+    #[test]
+    fn experts_are_spread_in_every_way_that_the_engine_has() {
+        let moe = MoeSpec {
+            experts: 6,
+            top_k: 2,
+            intermediate_size: 64,
+        };
+        let shape = |(tp, dp, moe_tp, moe_ep)| ParallelShape::experts(tp, dp, moe_tp, moe_ep);
+        let two_gpus = [(1, 1, 1, 1), (1, 2, 1, 2), (1, 2, 2, 1), (2, 1, 1, 2), (2, 1, 2, 1)].map(shape);
+        assert_eq!(offered(Backend::Vllm, 2, Some(moe)), two_gpus);
+        // Two heads are not cut into four, and six experts make no four groups.
+        let four_gpus = [(1, 4, 4, 1), (2, 2, 4, 1)].map(shape);
+        let mut offered_on_four = offered(Backend::Vllm, 4, Some(moe));
+        offered_on_four.retain(|shape| shape.gpus() == 4);
+        assert_eq!(offered_on_four, four_gpus);
+        let both = offered(Backend::Sglang, 4, Some(moe));
+        assert!(both.contains(&shape((2, 2, 2, 2))), "{both:?}");
     }
 }

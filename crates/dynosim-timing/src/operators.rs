@@ -1,14 +1,17 @@
-//! The operators that one pass of a dense transformer runs, written once for every kind of kernel
-//! latency.
+//! The operators that one pass of a transformer runs, dense or with experts, written once for every kind of
+//! kernel latency.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
-use dynosim_spec::Deployment;
+use dynosim_spec::{Backend, Deployment, ParallelShape, SlidingWindow};
 
 use crate::error::TimingError;
+use crate::experts::ExpertShape;
+use crate::layer_mix::{LayerMix, Windowed};
 use crate::model::Price;
 use crate::precision::{GemmDtype, Precision};
 use crate::reading::Reading;
+use crate::table_file::engine_name;
 use crate::work::Heads;
 
 /// Share of the peak bandwidth that memory-bound operators reach, and what each call costs besides.
@@ -21,8 +24,8 @@ const PREFILL_SIDE_WORK_FACTOR: f64 = 1.1;
 /// Bytes of one activation.
 const ACTIVATION_BYTES: f64 = 2.0;
 
-/// Operators of a pass.
-pub(crate) const OPERATORS: usize = 13;
+/// Most operators of a pass.
+const MOST_OPERATORS: usize = 13;
 
 /// What all calls of one operator of a pass cost together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,6 +48,40 @@ impl OperatorCost {
             ms: f64::from(count) * one_call.ms,
             extrapolated: one_call.extrapolated,
         }
+    }
+}
+
+/// The operators of one pass, in its order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Operators {
+    costs: [OperatorCost; MOST_OPERATORS],
+    count: usize,
+}
+
+impl Operators {
+    const NONE: Self = Self {
+        costs: [OperatorCost {
+            name: "",
+            count: 0,
+            ms: 0.0,
+            extrapolated: false,
+        }; MOST_OPERATORS],
+        count: 0,
+    };
+
+    /// These operators after those before.
+    fn then<const N: usize>(mut self, costs: [OperatorCost; N]) -> Self {
+        self.costs[self.count..][..N].copy_from_slice(&costs);
+        self.count += N;
+        self
+    }
+}
+
+impl Deref for Operators {
+    type Target = [OperatorCost];
+
+    fn deref(&self) -> &[OperatorCost] {
+        &self.costs[..self.count]
     }
 }
 
@@ -95,6 +132,21 @@ pub(crate) enum Gemm {
     GateUp,
     Down,
     Logits,
+    /// Chooses the experts of each token.
+    Router,
+}
+
+impl Gemm {
+    pub(crate) const COUNT: usize = 6;
+    const DENSE: [Self; 5] = [Self::Qkv, Self::AttentionOutput, Self::GateUp, Self::Down, Self::Logits];
+    const WITH_EXPERTS: [Self; 4] = [Self::Qkv, Self::AttentionOutput, Self::Logits, Self::Router];
+}
+
+/// How tokens get to the GPUs of their experts, and what these make of them back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dispatch {
+    Before,
+    After,
 }
 
 /// Latencies of single kernel calls of one deployment on one GPU.
@@ -108,11 +160,22 @@ pub(crate) trait Kernels {
     /// Attention of prompts in one layer.
     fn prefill_attention(&self, prompts: PromptBatch) -> Reading;
 
-    /// Attention in one layer of one new token for each of `batch` sequences.
-    fn decode_attention(&self, batch: u64) -> Self::DecodeAttention;
+    /// Attention in one layer, of either kind, of one new token for each of `batch` sequences.
+    fn decode_attention(&self, batch: u64) -> LayerMix<Self::DecodeAttention>;
 
     /// Sum of `elements` activations over the tensor-parallel group; no time for a group of one.
     fn all_reduce(&self, elements: u64) -> Reading;
+
+    /// The routed experts of one layer, for `tokens` tokens of all GPUs of the worker.
+    fn experts(&self, tokens: u64) -> Reading;
+
+    /// Sum of `elements` activations over all GPUs of the worker, where they share out attention by tensor
+    /// parallelism; no time without that.
+    fn worker_all_reduce(&self, elements: u64) -> Reading;
+
+    /// Exchange of `elements` activations between data-parallel groups, over all GPUs of the worker; no time
+    /// with a single group.
+    fn exchange(&self, dispatch: Dispatch, elements: u64) -> Reading;
 }
 
 /// Latency of attention, in one layer, of the tokens that one batch generates.
@@ -128,9 +191,10 @@ pub(crate) trait AttentionOverContext {
     }
 }
 
-/// A dense model as one GPU of a tensor-parallel group sees it.
+/// A model as one GPU of a worker sees it: dense, or dense but for experts in place of the feed-forward part.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DenseShape {
+    pub(crate) parallel: ParallelShape,
     pub(crate) tp: u32,
     pub(crate) layers: u32,
     pub(crate) hidden: u64,
@@ -147,6 +211,9 @@ pub(crate) struct DenseShape {
     pub(crate) ffn_width: u64,
     pub(crate) vocab: u64,
     pub(crate) precision: Precision,
+    /// What takes the place of gate, up and down projection; `None` in dense models.
+    pub(crate) experts: Option<ExpertShape>,
+    pub(crate) sliding_window: Option<SlidingWindow>,
     /// Effective bandwidth of memory-bound operators, bytes per second.
     memory_bandwidth: f64,
     /// What goes with prefill attention in each layer; does not depend on the tokens.
@@ -157,7 +224,7 @@ pub(crate) struct DenseShape {
 
 impl DenseShape {
     /// # Errors
-    /// If nothing is known about the model, or its query heads do not divide over the GPUs.
+    /// If nothing is known about the model, or it does not divide over the GPUs in the way that is asked for.
     pub(crate) fn of(deployment: &Deployment, purpose: &'static str) -> Result<Self, TimingError> {
         let Some(model) = &deployment.model else {
             return Err(TimingError::UnknownModel {
@@ -165,20 +232,28 @@ impl DenseShape {
                 purpose,
             });
         };
-        if !model.splits_over(deployment.tp) {
+        let backend = deployment.engine.backend;
+        let parallel = deployment.shape.of_model(Some(model), backend);
+        let parallel = parallel.map_err(|reason| TimingError::ImpossibleShape {
+            model: deployment.model_name.clone(),
+            shape: deployment.shape,
+            reason,
+        })?;
+        if !model.splits_over(parallel.tp) {
             return Err(TimingError::UnevenHeads {
                 model: deployment.model_name.clone(),
                 heads: model.attention_heads,
-                tp: deployment.tp,
+                tp: parallel.tp,
             });
         }
-        let tp = u64::from(deployment.tp);
+        let tp = u64::from(parallel.tp);
         let (head_dim, ffn) = (u64::from(model.head_dim), u64::from(model.intermediate_size));
         let query_heads = u64::from(model.attention_heads) / tp;
-        let kv_heads = u64::from(model.kv_heads_per_gpu(deployment.tp));
+        let kv_heads = u64::from(model.kv_heads_per_gpu(parallel.tp));
         let query_width = query_heads * head_dim;
         let mut shape = Self {
-            tp: deployment.tp,
+            parallel,
+            tp: parallel.tp,
             layers: model.layers,
             hidden: u64::from(model.hidden_size),
             query_heads,
@@ -189,12 +264,30 @@ impl DenseShape {
             gate_up_width: 2 * ffn / tp,
             ffn_width: ffn / tp,
             vocab: u64::from(model.vocab_size) / tp,
-            precision: Precision::of(model.weights, deployment.engine.backend),
+            precision: Precision::of(model.weights, backend),
+            experts: model.moe.and_then(|moe| ExpertShape::of(model, moe, parallel)),
+            sliding_window: model.sliding_window,
             memory_bandwidth: deployment.gpu.memory_bandwidth * MEMORY_EFFICIENCY,
             prefill_side_work_ms: 0.0,
             qk_norm: model.qk_norm,
         };
         shape.prefill_side_work_ms = shape.side_work_ms(model.qk_norm);
+        Ok(shape)
+    }
+
+    /// [`DenseShape::of`] a deployment whose operators are known: experts on vLLM only.
+    ///
+    /// # Errors
+    /// As [`DenseShape::of`], and for experts on another engine.
+    pub(crate) fn priced(deployment: &Deployment, purpose: &'static str) -> Result<Self, TimingError> {
+        let shape = Self::of(deployment, purpose)?;
+        let backend = deployment.engine.backend;
+        if shape.experts.is_some() && backend != Backend::Vllm {
+            return Err(TimingError::ExpertsOfEngine {
+                model: deployment.model_name.clone(),
+                engine: engine_name(backend),
+            });
+        }
         Ok(shape)
     }
 
@@ -207,6 +300,38 @@ impl DenseShape {
         }
     }
 
+    /// The matrix multiplications that its passes have.
+    pub(crate) const fn gemms(&self) -> &'static [Gemm] {
+        match self.experts {
+            None => &Gemm::DENSE,
+            Some(_) => &Gemm::WITH_EXPERTS,
+        }
+    }
+
+    /// Share of the layers whose attention has a sliding window, and its tokens; `None` if there are no such layers.
+    pub(crate) fn window(&self) -> Option<(f64, u64)> {
+        let SlidingWindow { tokens, layers } = self.sliding_window?;
+        Some((f64::from(layers) / f64::from(self.layers), u64::from(tokens)))
+    }
+
+    /// Windows of attention: 0, which is none, and that of the layers with one, if there are such.
+    pub(crate) fn windows(&self) -> LayerMix<u64> {
+        let windowed = self.window().map(|(share, tokens)| Windowed {
+            share,
+            attention: tokens,
+        });
+        LayerMix::new(0, windowed)
+    }
+
+    /// Sequences of the group of GPUs that has most, if a worker serves `sequences` of them: groups that attend to
+    /// different sequences have equally many, or one less.
+    pub(crate) const fn sequences_of_group(&self, sequences: u32) -> u32 {
+        match self.parallel.attention_dp {
+            0 | 1 => sequences,
+            groups => sequences.div_ceil(groups),
+        }
+    }
+
     /// Output and input features and number format of a matrix multiplication.
     pub(crate) const fn weight(&self, gemm: Gemm) -> (u64, u64, GemmDtype) {
         let dtype = self.precision.gemm;
@@ -216,70 +341,116 @@ impl DenseShape {
             Gemm::GateUp => (self.gate_up_width, self.hidden, dtype),
             Gemm::Down => (self.hidden, self.ffn_width, dtype),
             Gemm::Logits => (self.vocab, self.hidden, GemmDtype::Bfloat16),
+            Gemm::Router => {
+                let experts = match &self.experts {
+                    Some(shape) => shape.experts,
+                    None => 0,
+                };
+                (experts, self.hidden, GemmDtype::Bfloat16)
+            }
         }
     }
 
     /// Operators that compute `prompts`.
-    pub(crate) fn prefill(&self, kernels: &impl Kernels, prompts: PromptBatch) -> [OperatorCost; OPERATORS] {
-        let attention = kernels.prefill_attention(prompts);
-        self.prefill_pass(kernels, prompts.tokens(), prompts.batch, attention)
+    pub(crate) fn prefill(&self, kernels: &impl Kernels, prompts: PromptBatch) -> Operators {
+        let pass = self.prompt_pass(prompts.tokens(), kernels.prefill_attention(prompts));
+        match self.experts {
+            None => self.dense_pass(kernels, pass, prompts.batch),
+            // The reference prices no logits with prompts of models with experts.
+            Some(_) => self.expert_pass(kernels, pass, []),
+        }
     }
 
-    /// Operators of a pass that computes prompts, among its `tokens` tokens, given `attention` of one layer.
-    pub(crate) fn prefill_pass(
+    /// Operators of a pass that computes prompts and generates, among its `tokens` tokens, given `attention` of one
+    /// layer. The next token of `sequences` sequences is computed, also in models with experts.
+    pub(crate) fn fused_pass(
         &self,
         kernels: &impl Kernels,
         tokens: u64,
         sequences: u64,
-        mut attention: Reading,
-    ) -> [OperatorCost; OPERATORS] {
-        attention.ms += PREFILL_SIDE_WORK_FACTOR * self.prefill_side_work_ms;
-        self.pass(kernels, tokens, sequences, attention)
+        attention: Reading,
+    ) -> Operators {
+        self.pass(kernels, self.prompt_pass(tokens, attention), sequences)
     }
 
     /// Operators that generate one token for each of `batch` sequences, given `attention` of one layer; `tokens`
     /// are computed for that.
-    pub(crate) fn decode(
-        &self,
-        kernels: &impl Kernels,
-        (batch, tokens): (u64, u64),
-        attention: Reading,
-    ) -> [OperatorCost; OPERATORS] {
-        self.pass(kernels, tokens, batch, attention)
+    pub(crate) fn decode(&self, kernels: &impl Kernels, (batch, tokens): (u64, u64), attention: Reading) -> Operators {
+        self.pass(kernels, Pass { tokens, attention }, batch)
     }
 
-    /// A pass of `tokens` tokens from which the next token of `sequences` sequences is computed.
-    fn pass(
-        &self,
-        kernels: &impl Kernels,
-        tokens: u64,
-        sequences: u64,
-        attention: Reading,
-    ) -> [OperatorCost; OPERATORS] {
-        let layers = |name, one: Reading| OperatorCost::of(name, self.layers, one);
-        let once = |name, one: Reading| OperatorCost::of(name, 1, one);
+    /// A pass of so many tokens, prompts among them, with what goes with their attention.
+    fn prompt_pass(&self, tokens: u64, mut attention: Reading) -> Pass {
+        attention.ms += PREFILL_SIDE_WORK_FACTOR * self.prefill_side_work_ms;
+        Pass { tokens, attention }
+    }
+
+    /// A pass from which the next token of `sequences` sequences is computed.
+    fn pass(&self, kernels: &impl Kernels, pass: Pass, sequences: u64) -> Operators {
+        if self.experts.is_none() {
+            return self.dense_pass(kernels, pass, sequences);
+        }
+        let logits = once("logits_gemm", kernels.gemm(Gemm::Logits, sequences));
+        self.expert_pass(kernels, pass, [logits])
+    }
+
+    /// A pass of a dense model from which the next token of `sequences` sequences is computed.
+    fn dense_pass(&self, kernels: &impl Kernels, pass: Pass, sequences: u64) -> Operators {
+        let Pass { tokens, .. } = pass;
         let gemm = |gemm| kernels.gemm(gemm, tokens);
-        let moved = |elements_per_token: u64| {
-            let elements = tokens as f64 * elements_per_token as f64;
-            Reading::measured(self.memory_bound_ms(elements * ACTIVATION_BYTES))
-        };
-        let add_norm = moved(4 * self.hidden);
         let all_reduce = kernels.all_reduce(tokens.saturating_mul(self.hidden));
-        [
-            once("embedding", moved(self.hidden)),
-            layers("add_norm_1", add_norm),
-            layers("qkv_gemm", gemm(Gemm::Qkv)),
-            layers("attention", attention),
-            layers("proj_gemm", gemm(Gemm::AttentionOutput)),
-            layers("add_norm_2", add_norm),
-            layers("gate_ffn1_gemm", gemm(Gemm::GateUp)),
-            layers("act_gate", moved(self.gate_up_width + self.ffn_width)),
-            layers("ffn2_gemm", gemm(Gemm::Down)),
+        self.before_feed_forward(kernels, pass).then([
+            self.in_layers("gate_ffn1_gemm", gemm(Gemm::GateUp)),
+            self.in_layers("act_gate", self.moved(tokens, self.gate_up_width + self.ffn_width)),
+            self.in_layers("ffn2_gemm", gemm(Gemm::Down)),
             once("logits_gemm", kernels.gemm(Gemm::Logits, sequences)),
             once("embedding_ar", all_reduce),
-            layers("ar_1", all_reduce),
-            layers("ar_2", all_reduce),
-        ]
+            self.in_layers("ar_1", all_reduce),
+            self.in_layers("ar_2", all_reduce),
+        ])
+    }
+
+    /// A pass of a model with experts. Every group of GPUs has as many tokens as this one.
+    fn expert_pass<const N: usize>(&self, kernels: &impl Kernels, pass: Pass, logits: [OperatorCost; N]) -> Operators {
+        let Pass { tokens, .. } = pass;
+        let of_worker = |count: u64| count.saturating_mul(u64::from(self.parallel.attention_dp));
+        let elements = tokens.saturating_mul(self.hidden);
+        let dispatch = |dispatch| {
+            let between_groups = kernels.exchange(dispatch, of_worker(elements));
+            kernels.worker_all_reduce(elements).plus(between_groups)
+        };
+        self.before_feed_forward(kernels, pass)
+            .then([
+                self.in_layers("router_gemm", kernels.gemm(Gemm::Router, tokens)),
+                self.in_layers("moe_pre_dispatch", dispatch(Dispatch::Before)),
+                self.in_layers("moe", kernels.experts(of_worker(tokens))),
+                self.in_layers("moe_post_dispatch", dispatch(Dispatch::After)),
+            ])
+            .then(logits)
+            .then([once("embedding_ar", kernels.all_reduce(elements))])
+    }
+
+    /// What dense models and models with experts have in common.
+    fn before_feed_forward(&self, kernels: &impl Kernels, Pass { tokens, attention }: Pass) -> Operators {
+        let add_norm = self.moved(tokens, 4 * self.hidden);
+        Operators::NONE.then([
+            once("embedding", self.moved(tokens, self.hidden)),
+            self.in_layers("add_norm_1", add_norm),
+            self.in_layers("qkv_gemm", kernels.gemm(Gemm::Qkv, tokens)),
+            self.in_layers("attention", attention),
+            self.in_layers("proj_gemm", kernels.gemm(Gemm::AttentionOutput, tokens)),
+            self.in_layers("add_norm_2", add_norm),
+        ])
+    }
+
+    fn in_layers(&self, name: &'static str, one: Reading) -> OperatorCost {
+        OperatorCost::of(name, self.layers, one)
+    }
+
+    /// Reading and writing of so many activations per token.
+    fn moved(&self, tokens: u64, elements_per_token: u64) -> Reading {
+        let elements = tokens as f64 * elements_per_token as f64;
+        Reading::measured(self.memory_bound_ms(elements * ACTIVATION_BYTES))
     }
 
     /// What goes with attention of generated tokens in all layers: launching the rotary embedding, the KV write and,
@@ -311,6 +482,19 @@ impl DenseShape {
     fn memory_bound_ms(&self, bytes: f64) -> f64 {
         1e3 * (bytes / self.memory_bandwidth + MEMORY_START_S)
     }
+}
+
+/// What the operators of a pass work on.
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    /// Tokens that are computed.
+    tokens: u64,
+    /// Attention in one layer.
+    attention: Reading,
+}
+
+fn once(name: &'static str, one: Reading) -> OperatorCost {
+    OperatorCost::of(name, 1, one)
 }
 
 /// All operators of a pass together.

@@ -12,12 +12,15 @@ use crate::table_file::{TableFile, TableIdentity, TableSlice, engine_name};
 
 #[cfg(feature = "bundled")]
 macro_rules! bundled {
-    ($($system:literal / $engine:literal),*) => {
+    (dense: $($system:literal / $engine:literal),*; experts: $($moe_system:literal / $moe_engine:literal),*) => {
         &[$(
             ($system, $engine, "gemm", bundled!(@ $system, $engine, "gemm")),
             ($system, $engine, "context_attention", bundled!(@ $system, $engine, "context_attention")),
             ($system, $engine, "generation_attention", bundled!(@ $system, $engine, "generation_attention")),
             ($system, $engine, "custom_allreduce", bundled!(@ $system, $engine, "custom_allreduce")),
+        )* $(
+            ($moe_system, $moe_engine, "moe", bundled!(@ $moe_system, $moe_engine, "moe")),
+            ($moe_system, $moe_engine, "nccl", bundled!(@ $moe_system, $moe_engine, "nccl")),
         )*]
     };
     (@ $system:literal, $engine:literal, $table:literal) => {
@@ -28,10 +31,12 @@ macro_rules! bundled {
 /// System, engine folder, table and content of what is built in.
 #[cfg(feature = "bundled")]
 const BUNDLED: &[(&str, &str, &str, &str)] = bundled!(
-    "h200_sxm" / "vllm_0.14.0",
+    dense: "h200_sxm" / "vllm_0.14.0",
     "h200_sxm" / "vllm_0.19.0",
     "h200_sxm" / "sglang_0.5.6.post2",
-    "h200_sxm" / "sglang_0.5.10"
+    "h200_sxm" / "sglang_0.5.10";
+    experts: "h200_sxm" / "vllm_0.14.0",
+    "h200_sxm" / "vllm_0.19.0"
 );
 #[cfg(not(feature = "bundled"))]
 const BUNDLED: &[(&str, &str, &str, &str)] = &[];
@@ -193,7 +198,7 @@ impl TableSet {
     /// Whether there is such a table at all.
     pub(crate) fn has<S: TableSlice>(&self) -> bool {
         match &self.perfdata {
-            Perfdata::Bundled => true,
+            Perfdata::Bundled => self.bundled::<S>().is_some(),
             Perfdata::Folder(root) => root.join(self.relative_path(S::TABLE)).exists(),
         }
     }
@@ -209,15 +214,9 @@ impl TableSet {
 
     fn text<S: TableSlice>(&self) -> Result<Cow<'static, str>, TimingError> {
         match &self.perfdata {
-            Perfdata::Bundled => {
-                let folder = self.folder();
-                (BUNDLED.iter())
-                    .find(|(system, engine, table, _)| {
-                        *system == self.system && *engine == folder && *table == S::TABLE
-                    })
-                    .map(|(.., text)| Cow::Borrowed(*text))
-                    .ok_or_else(|| TimingError::MissingTable { path: self.path::<S>() })
-            }
+            Perfdata::Bundled => (self.bundled::<S>())
+                .map(Cow::Borrowed)
+                .ok_or_else(|| TimingError::MissingTable { path: self.path::<S>() }),
             Perfdata::Folder(root) => {
                 let bytes = fs::read(root.join(self.relative_path(S::TABLE)));
                 let bytes = bytes.map_err(|source| unreadable(&self.path::<S>(), source))?;
@@ -225,6 +224,15 @@ impl TableSet {
                 Ok(Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()))
             }
         }
+    }
+
+    /// The built-in text of a table.
+    fn bundled<S: TableSlice>(&self) -> Option<&'static str> {
+        let folder = self.folder();
+        let mut tables = BUNDLED.iter();
+        let found =
+            tables.find(|(system, engine, table, _)| *system == self.system && *engine == folder && *table == S::TABLE);
+        found.map(|(.., text)| *text)
     }
 
     fn folder(&self) -> String {

@@ -35,6 +35,14 @@ impl Reading {
         }
     }
 
+    /// One after the other.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            ms: self.ms + other.ms,
+            extrapolated: self.extrapolated || other.extrapolated,
+        }
+    }
+
     /// At least `floor_ms`.
     pub(crate) fn at_least(self, floor_ms: f64) -> Self {
         Self {

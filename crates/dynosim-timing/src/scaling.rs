@@ -32,8 +32,8 @@ pub(crate) fn scaled<S: PhysicalSlice>(slice: S, measured: &GpuSpec, target: &Gp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::precision::GemmDtype;
-    use crate::table_file::{AllReduceSlice, GemmSlice, TableSlice};
+    use crate::precision::{ExpertDtype, GemmDtype};
+    use crate::table_file::{AllReduceSlice, GemmSlice, MoeSlice, TableSlice};
 
     fn gpu(name: &str) -> GpuSpec {
         GpuSpec::find(name).expect("is known")
@@ -72,6 +72,28 @@ mod tests {
         check(GemmDtype::Bfloat16, "a100_sxm", 4.8 / 2.039, 989.0 / 312.0);
         check(GemmDtype::Fp8Block, "b200_sxm", 4.8 / 7.7, 1978.0 / 4500.0);
         check(GemmDtype::Fp8, "l40s", 4.8 / 0.864, 1978.0 / 733.0);
+    }
+
+    #[test]
+    fn experts_follow_what_bounds_them() {
+        let slice = MoeSlice {
+            dtype: ExpertDtype::Fp8Block,
+            distribution: "power_law_1.2".to_owned(),
+            topk: 8,
+            num_experts: 128,
+            hidden_size: 4096,
+            inter_size: 1536,
+            moe_tp_size: 1,
+            moe_ep_size: 1,
+            sources: Vec::new(),
+            num_tokens: vec![1, 2, 65_536],
+            ms: vec![Some(0.05), Some(0.07), Some(10.05)],
+        };
+        let slice = scaled(slice, &gpu("h200_sxm"), &gpu("b200_sxm"));
+        let expected = [0.05, 0.05 + 0.02 * 4.8 / 7.7, 0.05 + 10.0 * 989.0 / 2250.0];
+        for (found, expected) in slice.ms().iter().flatten().zip(expected) {
+            assert!((found - expected).abs() < 1e-12, "{found}, {expected}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! * **Peak rates.** No call is shorter than its arithmetic, its memory traffic and what it sends take at
 //!   peak. The slack is [`Resource::slack`]. In sound slices of the built-in tables prompts' attention stays at or
-//!   below 76 % of the peak arithmetic rate, all-reduces at 74 % of the link; the faulty ones exceed the peak up to
+//!   below 76 % of the peak arithmetic rate, exchanges between GPUs at 75 % of the link; the faulty ones exceed the peak up to
 //!   260 times.
 //! * **More work does not take less time.** A larger all-reduce is not faster than a smaller one, and neither is
 //!   prompts' attention with more query heads. Sound all-reduces fall by up to 4.5 % (noise of 2 %, and
@@ -20,7 +20,12 @@ use std::fmt;
 
 use dynosim_spec::GpuSpec;
 
-use crate::table_file::{AllReduceSlice, DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice, TableSlice};
+use crate::decode_attention::tokens_in_sight;
+use crate::experts::ExpertShape;
+use crate::operators::PromptBatch;
+use crate::table_file::{
+    AllReduceSlice, DecodeAttentionSlice, GemmSlice, MoeSlice, NcclSlice, PrefillAttentionSlice, TableSlice,
+};
 use crate::work::{Heads, Rates, Work};
 
 /// How much of the latency for less work a larger all-reduce takes at least.
@@ -290,7 +295,16 @@ impl PhysicalSlice for GemmSlice {
 impl PhysicalSlice for PrefillAttentionSlice {
     fn needs(&self, [n, s, b]: Keys, gpu: &GpuSpec) -> [Need; 2] {
         let heads = heads(n, self.kv_heads, self.head_dim);
-        let work = heads.prefill_work(self.kv_dtype, b as f64, s as f64, s as f64);
+        let prompts = PromptBatch {
+            batch: b,
+            new_tokens: s,
+            prefix: 0,
+        };
+        let mut work = heads.prefill_work(self.kv_dtype, prompts, self.window);
+        if self.window > 0 && s > self.window {
+            // The first tokens see less than a window.
+            work.flops *= 1.0 - self.window as f64 / (2.0 * s as f64);
+        }
         on_gpu(work, Rates::attention(gpu, self.fmha_dtype))
     }
 
@@ -306,7 +320,8 @@ impl PhysicalSlice for PrefillAttentionSlice {
 impl PhysicalSlice for DecodeAttentionSlice {
     fn needs(&self, [n, b, s]: Keys, gpu: &GpuSpec) -> [Need; 2] {
         let heads = heads(n, self.kv_heads, self.head_dim);
-        let work = heads.decode_work(self.kv_dtype, b as f64, s as f64);
+        let in_sight = tokens_in_sight(s, self.window);
+        let work = heads.decode_work(self.kv_dtype, b as f64, in_sight as f64);
         on_gpu(work, Rates::attention(gpu, self.kv_dtype))
     }
 
@@ -329,6 +344,40 @@ impl PhysicalSlice for AllReduceSlice {
 
     fn rise(&self) -> Option<Rise> {
         Some(ALL_REDUCE_RISE)
+    }
+
+    fn with_ms(self, ms: Vec<Option<f64>>) -> Self {
+        Self { ms, ..self }
+    }
+}
+
+impl PhysicalSlice for MoeSlice {
+    /// Those of an average GPU; the measured one, the busiest, computes more. Traffic counts as many experts as there can
+    /// be, and an uneven load needs fewer of them: that is within the slack of memory.
+    fn needs(&self, [tokens, ..]: Keys, gpu: &GpuSpec) -> [Need; 2] {
+        let shape = ExpertShape::measured(self);
+        on_gpu(shape.work(tokens), shape.rates(gpu))
+    }
+
+    fn rise(&self) -> Option<Rise> {
+        None
+    }
+
+    fn with_ms(self, ms: Vec<Option<f64>>) -> Self {
+        Self { ms, ..self }
+    }
+}
+
+impl PhysicalSlice for NcclSlice {
+    /// A GPU sends its part to every other one, or gets theirs.
+    fn needs(&self, [elements, ..]: Keys, gpu: &GpuSpec) -> [Need; 2] {
+        let others = self.gpus.saturating_sub(1) as f64 / self.gpus.max(1) as f64;
+        let sent_ms = 1e3 * 2.0 * elements as f64 * others / gpu.intra_node_bandwidth;
+        [(Resource::Links, sent_ms), (Resource::Arithmetic, 0.0)]
+    }
+
+    fn rise(&self) -> Option<Rise> {
+        None
     }
 
     fn with_ms(self, ms: Vec<Option<f64>>) -> Self {

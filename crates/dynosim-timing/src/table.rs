@@ -5,28 +5,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use dynosim_spec::{Backend, Deployment, EnginePhysics, GpuSpec};
 
-use crate::all_reduce::AllReduce;
+use crate::all_reduce::{Collective, Exchange};
 use crate::curve::Curve;
 use crate::decode_attention::{AttentionRow, DecodeAttention};
 use crate::decode_inputs::DecodeInputs;
 use crate::dense_model::DenseModel;
 use crate::engine_tables::{Client, EngineTables, Found};
 use crate::error::TimingError;
+use crate::experts::ExpertKernel;
 use crate::fused_model::FusedModel;
+use crate::layer_mix::LayerMix;
 use crate::model::{Price, StepShape, TimingModel, TimingProvider};
-use crate::operators::{DenseShape, Gemm, Kernels, OperatorCost, PromptBatch};
+use crate::operators::{DenseShape, Dispatch, Gemm, Kernels, OperatorCost, PromptBatch};
 use crate::perfdata::Perfdata;
 use crate::prefill_attention::PrefillAttention;
 use crate::reading::Reading;
 use crate::repair::{RepairMode, SliceSource, TableRepair};
-use crate::table_file::{DecodeAttentionSlice, GemmSlice, PrefillAttentionSlice};
+use crate::table_file::{DecodeAttentionSlice, GemmSlice, NcclOperation, PrefillAttentionSlice};
 
-/// Prices steps of dense models from measured tables of single kernels.
+/// Prices steps of models, dense or with experts, from measured tables of single kernels.
 ///
 /// A pass is the sum of its operators; each is read off the table of its kernel, between the measured
 /// points on straight lines or a smooth surface, beyond them on lines (prompt length: on lines through the
 /// square root of latency). Time that rests on anything beyond the measured range is reported in
 /// [`Price::extrapolated_ms`].
+///
+/// Layers with a sliding window and others count by their share. Experts are read off measurements of exactly their
+/// shape and spread, with tokens spread unevenly over them.
 ///
 /// **Impossible figures.** Every slice of a table that a model needs is checked against the peak rates of the
 /// GPU, and some for latencies that fall although the work grows. What is found is in [`TableModel::repairs`].
@@ -96,7 +101,7 @@ impl TableTiming {
     /// # Errors
     /// If the model is unknown or does not divide over the GPUs, if there are no tables for the GPU
     /// or engine version and none to scale, if they are damaged or do not cover the model, or if the model is in
-    /// 8 bits and the GPU has no units for that.
+    /// 8 bits and the GPU has no units for that. Experts are priced on vLLM only.
     pub fn bind_table(&self, deployment: &Deployment) -> Result<Arc<TableModel>, TimingError> {
         self.in_tables(deployment, |engine, shape| engine.bind(&deployment.model_name, shape))
     }
@@ -107,7 +112,7 @@ impl TableTiming {
         deployment: &Deployment,
         bind: impl FnOnce(&mut Engine, DenseShape) -> Result<T, TimingError>,
     ) -> Result<T, TimingError> {
-        let shape = DenseShape::of(deployment, "pricing it from tables")?;
+        let shape = DenseShape::priced(deployment, "pricing it from tables")?;
         let source = self.source(deployment)?;
         check_formats(deployment, &source, &shape)?;
         // A panic while the lock was held leaves at worst a table that is not loaded yet.
@@ -252,16 +257,23 @@ impl Engine {
 
 /// Kernel latencies of one deployment, cut out of the densified tables.
 struct TableKernels {
-    qkv: Curve,
-    attention_output: Curve,
-    gate_up: Curve,
-    down: Curve,
-    logits: Curve,
-    prefill_attention: PrefillAttention,
-    decode_attention: DecodeAttention,
-    all_reduce: Option<AllReduce>,
+    /// By [`Gemm`]; only those that the model has.
+    gemms: [Option<Curve>; Gemm::COUNT],
+    prefill_attention: LayerMix<PrefillAttention>,
+    decode_attention: LayerMix<DecodeAttention>,
+    all_reduce: Option<Collective>,
+    experts: Option<ExpertKernels>,
     /// Paths of the tables, for messages.
     paths: TablePaths,
+}
+
+/// What takes the place of a dense feed-forward part.
+struct ExpertKernels {
+    experts: ExpertKernel,
+    /// Over all GPUs of the worker, if attention is tensor parallel.
+    all_reduce: Option<Collective>,
+    /// Between data-parallel groups, if there are several.
+    exchange: Option<Exchange>,
 }
 
 #[derive(Debug)]
@@ -271,62 +283,80 @@ struct TablePaths {
     decode_attention: String,
 }
 
+impl ExpertKernels {
+    /// `None` for dense models.
+    fn of(tables: &mut EngineTables, client: Client<'_>, repairs: &mut Repairs) -> Result<Option<Self>, TimingError> {
+        let Some(experts) = client.shape.experts else {
+            return Ok(None);
+        };
+        let parallel = client.shape.parallel;
+        let experts = repairs.note(tables.experts(client, experts)?);
+        let all_reduce = match parallel.tp {
+            1 => None,
+            _ => tables.all_reduce(client, parallel.gpus())?,
+        };
+        let all_reduce = all_reduce.map(|found| repairs.note(found));
+        let exchange = match parallel.attention_dp {
+            1 => None,
+            _ => Some(Exchange {
+                all_gather: repairs.note(tables.nccl(client, NcclOperation::AllGather)?),
+                reduce_scatter: repairs.note(tables.nccl(client, NcclOperation::ReduceScatter)?),
+            }),
+        };
+        Ok(Some(Self {
+            experts,
+            all_reduce,
+            exchange,
+        }))
+    }
+}
+
 impl TableKernels {
     /// The kernels, and what was wrong with the published figures of some, each once.
     fn of(tables: &mut EngineTables, client: Client<'_>) -> Result<(Self, Vec<TableRepair>), TimingError> {
-        let mut repairs = Vec::new();
-        let mut gemm = |gemm| Ok(noting(tables.gemm(client, gemm)?, &mut repairs));
-        let (qkv, attention_output) = (gemm(Gemm::Qkv)?, gemm(Gemm::AttentionOutput)?);
-        let (gate_up, down, logits) = (gemm(Gemm::GateUp)?, gemm(Gemm::Down)?, gemm(Gemm::Logits)?);
+        let mut repairs = Repairs::default();
+        let mut gemms = [const { None }; Gemm::COUNT];
+        for &gemm in client.shape.gemms() {
+            gemms[gemm as usize] = Some(repairs.note(tables.gemm(client, gemm)?));
+        }
         let kernels = Self {
-            qkv,
-            attention_output,
-            gate_up,
-            down,
-            logits,
-            prefill_attention: noting(tables.prefill_attention(client)?, &mut repairs),
-            decode_attention: noting(tables.decode_attention(client)?, &mut repairs),
-            all_reduce: (tables.all_reduce(client)?).map(|found| noting(found, &mut repairs)),
+            gemms,
+            prefill_attention: layer_mix(client.shape, |window| {
+                Ok(repairs.note(tables.prefill_attention(client, window)?))
+            })?,
+            decode_attention: layer_mix(client.shape, |window| {
+                Ok(repairs.note(tables.decode_attention(client, window)?))
+            })?,
+            all_reduce: tables
+                .all_reduce(client, client.shape.tp)?
+                .map(|found| repairs.note(found)),
+            experts: ExpertKernels::of(tables, client, &mut repairs)?,
             paths: TablePaths {
                 gemm: tables.path::<GemmSlice>(),
                 prefill_attention: tables.path::<PrefillAttentionSlice>(),
                 decode_attention: tables.path::<DecodeAttentionSlice>(),
             },
         };
-        Ok((kernels, repairs))
-    }
-
-    const fn curve(&self, gemm: Gemm) -> &Curve {
-        match gemm {
-            Gemm::Qkv => &self.qkv,
-            Gemm::AttentionOutput => &self.attention_output,
-            Gemm::GateUp => &self.gate_up,
-            Gemm::Down => &self.down,
-            Gemm::Logits => &self.logits,
-        }
+        Ok((kernels, repairs.0))
     }
 
     fn check_tokens(&self, tokens: u64) -> Result<(), TimingError> {
-        let curves = [
-            &self.qkv,
-            &self.attention_output,
-            &self.gate_up,
-            &self.down,
-            &self.logits,
-        ];
-        let limit = curves.into_iter().filter_map(Curve::limit).min().unwrap_or(u64::MAX);
+        let curves = self.gemms.iter().flatten();
+        let limit = curves.filter_map(Curve::limit).min().unwrap_or(u64::MAX);
         check(&self.paths.gemm, "m", tokens, limit)
     }
 
     fn check_prefill(&self, prompts: PromptBatch) -> Result<(), TimingError> {
-        let (longest, largest_batch) = self.prefill_attention.limits();
+        let longest = self.prefill_attention.least(|attention| attention.limits().0);
+        let largest_batch = self.prefill_attention.least(|attention| attention.limits().1);
         check(&self.paths.prefill_attention, "s", prompts.full_tokens(), longest)?;
         check(&self.paths.prefill_attention, "b", prompts.batch, largest_batch)?;
         self.check_tokens(prompts.tokens())
     }
 
     fn check_decode(&self, batch: u64, kv_tokens: u64) -> Result<(), TimingError> {
-        let (longest, largest_batch) = self.decode_attention.limits();
+        let longest = self.decode_attention.least(|attention| attention.limits().0);
+        let largest_batch = self.decode_attention.least(|attention| attention.limits().1);
         check(
             &self.paths.decode_attention,
             "s",
@@ -338,14 +368,28 @@ impl TableKernels {
     }
 }
 
-/// The kernel; its repair goes to `repairs`, unless it is there already.
-fn noting<T>(found: Found<T>, repairs: &mut Vec<TableRepair>) -> T {
-    if let Some(repair) = found.repair
-        && !repairs.contains(&repair)
-    {
-        repairs.push(repair);
+/// Attention of all layers, given how to find it for a window; 0 stands for all tokens.
+fn layer_mix<A>(
+    shape: &DenseShape,
+    mut attention: impl FnMut(u64) -> Result<A, TimingError>,
+) -> Result<LayerMix<A>, TimingError> {
+    shape.windows().try_map(|window| attention(*window))
+}
+
+/// What was wrong with the published figures of kernels.
+#[derive(Debug, Default)]
+struct Repairs(Vec<TableRepair>);
+
+impl Repairs {
+    /// The kernel; its repair is kept, unless it is there already.
+    fn note<T>(&mut self, found: Found<T>) -> T {
+        if let Some(repair) = found.repair
+            && !self.0.contains(&repair)
+        {
+            self.0.push(repair);
+        }
+        found.kernel
     }
-    found.kernel
 }
 
 fn check(path: &str, axis: &'static str, value: u64, limit: u64) -> Result<(), TimingError> {
@@ -372,29 +416,51 @@ impl Kernels for TableKernels {
     type DecodeAttention = AttentionRow;
 
     fn gemm(&self, gemm: Gemm, tokens: u64) -> Reading {
-        self.curve(gemm).at(tokens)
+        let curve = self.gemms[gemm as usize].as_ref();
+        curve.map_or(Reading::ZERO, |curve| curve.at(tokens))
     }
 
     fn prefill_attention(&self, prompts: PromptBatch) -> Reading {
-        self.prefill_attention.at(prompts)
+        self.prefill_attention.mean(|attention| attention.at(prompts))
     }
 
-    fn decode_attention(&self, batch: u64) -> AttentionRow {
-        self.decode_attention.at_batch(batch)
+    fn decode_attention(&self, batch: u64) -> LayerMix<AttentionRow> {
+        self.decode_attention.map(|attention| attention.at_batch(batch))
     }
 
     fn all_reduce(&self, elements: u64) -> Reading {
-        self.all_reduce
-            .as_ref()
-            .map_or(Reading::ZERO, |all_reduce| all_reduce.at(elements))
+        all_reduce(self.all_reduce.as_ref(), elements)
+    }
+
+    fn experts(&self, tokens: u64) -> Reading {
+        let kernels = self.experts.as_ref();
+        kernels.map_or(Reading::ZERO, |kernels| kernels.experts.at(tokens))
+    }
+
+    fn worker_all_reduce(&self, elements: u64) -> Reading {
+        let kernels = self.experts.as_ref();
+        all_reduce(kernels.and_then(|kernels| kernels.all_reduce.as_ref()), elements)
+    }
+
+    fn exchange(&self, dispatch: Dispatch, elements: u64) -> Reading {
+        let exchange = self.experts.as_ref().and_then(|kernels| kernels.exchange.as_ref());
+        exchange.map_or(Reading::ZERO, |exchange| exchange.at(dispatch, elements))
     }
 }
 
-/// A dense model priced from tables; see [`TableTiming`].
+fn all_reduce(collective: Option<&Collective>, elements: u64) -> Reading {
+    collective.map_or(Reading::ZERO, |collective| collective.at(elements))
+}
+
+/// A model priced from tables; see [`TableTiming`].
 ///
 /// As a [`TimingModel`] it answers any step. Beyond the reach of the tables prefill attention grows with
 /// the square of the prompt length, everything else in proportion. The methods here are for single
 /// questions and fail there instead.
+///
+/// If several groups of GPUs attend to sequences of their own (`attention_dp`), a step of the
+/// [`TimingModel`] is one of the whole worker, and its price is that of the group with most sequences: their number over
+/// that of the groups, rounded up. Batches of single questions are those of one such group, and all groups have as many.
 #[derive(Debug)]
 pub struct TableModel {
     dense: DenseModel<TableKernels>,

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::TimingError;
-use crate::precision::{AttentionDtype, GemmDtype};
+use crate::precision::{AttentionDtype, ExpertDtype, GemmDtype};
 
 /// The only unit of latency that tables use.
 pub const TABLE_UNIT: &str = "ms";
@@ -84,6 +84,9 @@ pub struct PrefillAttentionSlice {
     pub kv_heads: u64,
     /// Elements per head.
     pub head_dim: u64,
+    /// Tokens that attention looks back over; 0, which files may leave out, for all.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub window: u64,
     /// Engine versions the rows were measured with.
     pub sources: Vec<String>,
     /// Query heads on this GPU.
@@ -106,6 +109,9 @@ pub struct DecodeAttentionSlice {
     pub kv_heads: u64,
     /// Elements per head.
     pub head_dim: u64,
+    /// Tokens that attention looks back over; 0, which files may leave out, for all.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub window: u64,
     /// Engine versions the rows were measured with.
     pub sources: Vec<String>,
     /// Query heads on this GPU.
@@ -116,6 +122,75 @@ pub struct DecodeAttentionSlice {
     pub s: Vec<u64>,
     /// Milliseconds over (n, b, s).
     pub ms: Vec<Option<f64>>,
+}
+
+/// The routed experts of one layer on one GPU: gate, up and down projection of those it holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MoeSlice {
+    /// Number format of the weights.
+    pub dtype: ExpertDtype,
+    /// How tokens were spread over experts, for example `power_law_1.2`.
+    pub distribution: String,
+    /// Experts that each token is sent to.
+    pub topk: u64,
+    /// Experts of a layer, over all GPUs.
+    pub num_experts: u64,
+    /// Width of the residual stream.
+    pub hidden_size: u64,
+    /// Width of one expert, over all GPUs.
+    pub inter_size: u64,
+    /// Parts that each expert is cut into.
+    pub moe_tp_size: u64,
+    /// Groups of GPUs with different experts.
+    pub moe_ep_size: u64,
+    /// Engine versions the rows were measured with.
+    pub sources: Vec<String>,
+    /// Tokens of all GPUs together.
+    pub num_tokens: Vec<u64>,
+    /// Milliseconds over (`num_tokens`).
+    pub ms: Vec<Option<f64>>,
+}
+
+/// What a collective operation of the NCCL library does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NcclOperation {
+    /// Every GPU gets what any of them has.
+    AllGather,
+    /// Every GPU gets its part of the sum.
+    ReduceScatter,
+}
+
+impl NcclOperation {
+    /// Name in tables and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AllGather => "all_gather",
+            Self::ReduceScatter => "reduce_scatter",
+        }
+    }
+}
+
+/// Collective operations of the NCCL library on 16-bit elements.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NcclSlice {
+    /// What is done.
+    pub op: NcclOperation,
+    /// GPUs that take part.
+    pub gpus: u64,
+    /// Library versions the rows were measured with.
+    pub sources: Vec<String>,
+    /// Elements of all GPUs together (not bytes).
+    pub elements: Vec<u64>,
+    /// Milliseconds over (elements).
+    pub ms: Vec<Option<f64>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// All-reduces of 16-bit elements over the GPUs of one tensor-parallel group.
@@ -154,7 +229,8 @@ impl TableSlice for PrefillAttentionSlice {
     fn describe(&self) -> String {
         let (fmha, kv) = (self.fmha_dtype.name(), self.kv_dtype.name());
         let heads = kv_heads_name(self.kv_heads);
-        format!("{fmha}, {kv} kv, head_dim {}, kv heads {heads}", self.head_dim)
+        let window = window_name(self.window);
+        format!("{fmha}, {kv} kv, head_dim {}, kv heads {heads}{window}", self.head_dim)
     }
 
     fn axes(&self) -> Vec<(&'static str, &[u64])> {
@@ -171,8 +247,9 @@ impl TableSlice for DecodeAttentionSlice {
 
     fn describe(&self) -> String {
         let heads = kv_heads_name(self.kv_heads);
+        let window = window_name(self.window);
         format!(
-            "{} kv, head_dim {}, kv heads {heads}",
+            "{} kv, head_dim {}, kv heads {heads}{window}",
             self.kv_dtype.name(),
             self.head_dim
         )
@@ -180,6 +257,48 @@ impl TableSlice for DecodeAttentionSlice {
 
     fn axes(&self) -> Vec<(&'static str, &[u64])> {
         vec![("n", &self.n), ("b", &self.b), ("s", &self.s)]
+    }
+
+    fn ms(&self) -> &[Option<f64>] {
+        &self.ms
+    }
+}
+
+impl TableSlice for MoeSlice {
+    const TABLE: &'static str = "moe";
+
+    fn describe(&self) -> String {
+        format!(
+            "{}, {}, {} of {} experts, hidden size {}, width {}, moe_tp {}, moe_ep {}",
+            self.dtype.name(),
+            self.distribution,
+            self.topk,
+            self.num_experts,
+            self.hidden_size,
+            self.inter_size,
+            self.moe_tp_size,
+            self.moe_ep_size
+        )
+    }
+
+    fn axes(&self) -> Vec<(&'static str, &[u64])> {
+        vec![("num_tokens", &self.num_tokens)]
+    }
+
+    fn ms(&self) -> &[Option<f64>] {
+        &self.ms
+    }
+}
+
+impl TableSlice for NcclSlice {
+    const TABLE: &'static str = "nccl";
+
+    fn describe(&self) -> String {
+        format!("{} over {} GPUs", self.op.name(), self.gpus)
+    }
+
+    fn axes(&self) -> Vec<(&'static str, &[u64])> {
+        vec![("elements", &self.elements)]
     }
 
     fn ms(&self) -> &[Option<f64>] {
@@ -208,6 +327,14 @@ pub(crate) fn kv_heads_name(kv_heads: u64) -> String {
     match kv_heads {
         0 => "as query heads".to_owned(),
         _ => kv_heads.to_string(),
+    }
+}
+
+/// How messages name the window of an attention slice; nothing if there is none.
+pub(crate) fn window_name(window: u64) -> String {
+    match window {
+        0 => String::new(),
+        _ => format!(", window {window}"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use dynosim_spec::GpuSpec;
 
+use crate::operators::PromptBatch;
 use crate::precision::{AttentionDtype, GemmDtype};
 
 /// Arithmetic and memory traffic of one kernel call.
@@ -58,16 +59,24 @@ impl Heads {
         }
     }
 
-    /// The last `new` of `full` tokens of each of `batch` prompts.
-    pub(crate) fn prefill_work(self, kv: AttentionDtype, batch: f64, new: f64, full: f64) -> Work {
+    /// Prompts that look back over `window` tokens; 0 stands for all.
+    pub(crate) fn prefill_work(self, kv: AttentionDtype, prompts: PromptBatch, window: u64) -> Work {
+        let batch = prompts.batch as f64;
+        let (new, full) = (prompts.new_tokens as f64, prompts.full_tokens() as f64);
         let prefix = full - new;
         let Self {
             query,
             kv: kv_heads,
             dim,
         } = self;
+        // Twice the pairs of a new token and one that it looks at.
+        let pairs = if window == 0 || prompts.full_tokens() <= window {
+            full * full - prefix * prefix
+        } else {
+            2.0 * new * window as f64
+        };
         Work {
-            flops: 2.0 * batch * (full * full - prefix * prefix) * query * dim,
+            flops: 2.0 * batch * pairs * query * dim,
             bytes: 4.0 * batch * query * new * dim + kv.bytes() * 2.0 * batch * kv_heads * full * dim,
         }
     }

@@ -1,7 +1,7 @@
 //! How far measurements are from simulations: bands that follow from validation, and those that hold for a run.
 
 use dynosim_core::{ErrorBands, Outcome, Scenario};
-use dynosim_spec::{Admission, RunSpec, TimingKind, Topology, WorkerRole};
+use dynosim_spec::{Admission, ParallelShape, RunSpec, TimingKind, Topology, WorkerRole};
 use serde::{Deserialize, Serialize};
 
 /// Between which quantiles of measured over simulated values a band lies.
@@ -78,18 +78,19 @@ pub(crate) fn error_bands(spec: &RunSpec, scenario: &Scenario, outcome: &Outcome
         && spec.timing.calibration.is_none()
         && spec.timing.without.is_empty();
     let config = spec.engine.config(WorkerRole::Aggregated);
-    let as_measured = config.speedup_ratio == 1.0
-        && config.decode_speedup_ratio == 1.0
+    let as_measured = is_one(config.speedup_ratio)
+        && is_one(config.decode_speedup_ratio)
         && report.prefix_cache_reused_ratio <= 0.0
         && report.rejections.is_empty()
         && scenario.workload().admission() != Admission::OpenLoop;
-    let Topology::Aggregated { workers: 1, tp } = spec.topology else {
+    let Topology::Aggregated { workers: 1, shape } = spec.topology else {
         return None;
     };
     let record = records().find(|record| {
         record.calibration == physics.calibration.name
             && record.system == spec.hardware.system
-            && record.tps.contains(&tp)
+            && shape == ParallelShape::tensor(shape.tp)
+            && record.tps.contains(&shape.tp)
     })?;
     let band = |band: Option<ErrorBand>, mean_ms: f64| band.filter(|_| mean_ms > 0.0).map(|band| band.around(mean_ms));
     (defaults && as_measured).then(|| ErrorBands {
@@ -97,6 +98,10 @@ pub(crate) fn error_bands(spec: &RunSpec, scenario: &Scenario, outcome: &Outcome
         mean_ttft_ms: band(record.ttft, report.ttft.mean),
         mean_tpot_ms: band(record.tpot, report.tpot.mean),
     })
+}
+
+fn is_one(ratio: f64) -> bool {
+    (ratio - 1.0).abs() < f64::EPSILON
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ impl<'a> Run<'a> {
         };
         let shapes = pools
             .iter()
-            .map(|pool| scenario.worker_shape(pool.role, pool.tp, provider))
+            .map(|pool| scenario.worker_shape(pool.role, pool.shape, provider))
             .collect::<Result<Vec<WorkerShape>, _>>()?;
         let mut warnings = self.warnings;
         warnings.extend(step_times.warning());

@@ -11,6 +11,9 @@ use crate::step_times::StepTimes;
 /// Scores that differ by less than this share are much the same.
 const NEAR: f64 = 0.01;
 
+/// Columns of the shape of a worker that is not longer: `tp 16`.
+const SHAPE_WIDTH: usize = 5;
+
 const OPEN_LOOP: &str = "
 Worth knowing
 Requests arrive at given times, so no deployment can put out more than is asked for, and how the last requests drain
@@ -53,8 +56,10 @@ pub fn summary_with_step_times(result: &OptimizationResult, rows: usize, step_ti
     );
     text.push_str(&extrapolation(result, step_times));
     text.push_str("\nKV capacity of a worker:\n");
+    let names = result.kv_capacity.iter().map(|capacity| capacity.shape.to_string());
+    let width = names.map(|name| name.len()).max().unwrap_or(0);
     for capacity in &result.kv_capacity {
-        let _ = writeln!(text, "  {}", kv_capacity(capacity));
+        let _ = writeln!(text, "  {}", kv_capacity(capacity, width.max(SHAPE_WIDTH)));
     }
     if !result.left_out_tps.is_empty() {
         text.push_str("\nLeft out:\n");
@@ -128,16 +133,17 @@ fn by_penalty(evaluated: &[Record]) -> Vec<Record> {
     records
 }
 
-fn kv_capacity(capacity: &KvCapacity) -> String {
+/// A line whose shape takes `width` columns.
+fn kv_capacity(capacity: &KvCapacity, width: usize) -> String {
     let source = match capacity.blocks_estimated {
         Some(estimated) if estimated == capacity.blocks_used => "estimated".to_owned(),
         Some(estimated) => format!("pinned; about {estimated} fit"),
         None => "pinned".to_owned(),
     };
     format!(
-        "{:<10} tp {:<2} {:>7} blocks of {} tokens, {source}",
+        "{:<10} {:<width$} {:>7} blocks of {} tokens, {source}",
         capacity.role.to_string(),
-        capacity.tp,
+        capacity.shape.to_string(),
         capacity.blocks_used,
         capacity.block_size
     )

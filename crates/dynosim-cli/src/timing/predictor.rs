@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dynosim::Error;
-use dynosim::spec::{Backend, Deployment, EngineArgs, GpuSpec, ModelSpec, WorkerRole};
+use dynosim::spec::{Backend, Deployment, EngineArgs, GpuSpec, ModelSpec, ParallelShape, WorkerRole};
 use dynosim::timing::{
     OperatorCost, RooflineModel, RooflineTiming, TableModel, TableTiming, TimingError, estimate_kv_tokens,
 };
@@ -18,6 +18,9 @@ use crate::error::{CliError, chain};
 pub(super) struct Shape {
     model: String,
     tp: u32,
+    attention_dp: Option<u32>,
+    moe_tp: Option<u32>,
+    moe_ep: Option<u32>,
     backend: Option<Backend>,
     engine_version: Option<String>,
     system: Option<String>,
@@ -81,8 +84,8 @@ enum Bound {
 /// Steps that [`TableModel::decode_ms`] prices as the first of them.
 const STRIDE: u32 = 32;
 
-/// Everything that tells bound models apart: model, tp, backend, engine version, system.
-type Key = (String, u32, &'static str, Option<String>, String);
+/// Everything that tells bound models apart: model, GPUs of a worker, backend, engine version, system.
+type Key = (String, ParallelShape, &'static str, Option<String>, String);
 
 /// Answers questions, keeping what was prepared for the ones before.
 #[derive(Debug)]
@@ -106,6 +109,12 @@ impl Shape {
         Ok(Self {
             model: point.required_text("model")?.to_owned(),
             tp: point.count("tp")?,
+            attention_dp: match point.optional_count("attention_dp")? {
+                None => point.optional_count("dp")?,
+                some => some,
+            },
+            moe_tp: point.optional_count("moe_tp")?,
+            moe_ep: point.optional_count("moe_ep")?,
             backend,
             engine_version: point.text("backend_version").map(str::to_owned),
             system: point.text("system").map(str::to_owned),
@@ -188,10 +197,13 @@ impl<'a> Predictor<'a> {
         notes.collect()
     }
 
-    /// Tokens of KV cache that fit.
-    pub(super) fn kv_tokens(&self, shape: &Shape) -> Result<u64, Refusal> {
+    /// KV blocks of `block_size` tokens that a worker has room for. If several groups of its GPUs attend to sequences
+    /// of their own, these are the blocks of all of them.
+    pub(super) fn kv_blocks(&self, shape: &Shape, block_size: u32) -> Result<u64, Refusal> {
         let deployment = self.deployment(shape).map_err(Refusal::Point)?;
-        estimate_kv_tokens(&deployment).map_err(|error| Refusal::point(&error))
+        let tokens = estimate_kv_tokens(&deployment).map_err(|error| Refusal::point(&error))?;
+        let groups = u64::from(deployment.shape.attention_dp);
+        Ok((tokens / u64::from(block_size)).saturating_mul(groups))
     }
 
     fn bound(&mut self, shape: &Shape) -> Result<&Bound, Refusal> {
@@ -199,7 +211,7 @@ impl<'a> Predictor<'a> {
         let version = shape.engine_version.as_ref().or(self.args.engine_version.as_ref());
         let key: Key = (
             shape.model.clone(),
-            shape.tp,
+            self.parallel(shape),
             match backend {
                 Backend::Vllm => "vllm",
                 Backend::Sglang => "sglang",
@@ -256,10 +268,19 @@ impl<'a> Predictor<'a> {
             model_name: shape.model.clone(),
             model: Some(Arc::new(model)),
             gpu: Arc::new(gpu),
-            tp: shape.tp,
+            shape: self.parallel(shape),
             engine: engine.resolve(self.backend(shape), WorkerRole::Aggregated),
             physics: None,
         })
+    }
+
+    fn parallel(&self, shape: &Shape) -> ParallelShape {
+        ParallelShape {
+            tp: shape.tp,
+            attention_dp: shape.attention_dp.or(self.args.attention_dp).unwrap_or(1),
+            moe_tp: shape.moe_tp.or(self.args.moe_tp),
+            moe_ep: shape.moe_ep.or(self.args.moe_ep),
+        }
     }
 
     fn backend(&self, shape: &Shape) -> Backend {
@@ -284,7 +305,6 @@ fn refusal(error: TimingError, shape: &Shape) -> Refusal {
         TimingError::UnknownSystem { .. } => shape.system.is_none() && shape.backend.is_none(),
         TimingError::UnknownEngineVersion { .. } => shape.engine_version.is_none(),
         TimingError::Unreadable { .. }
-        | TimingError::MissingTable { .. }
         | TimingError::LfsPointer { .. }
         | TimingError::MalformedTable { .. }
         | TimingError::InvalidTable { .. } => true,

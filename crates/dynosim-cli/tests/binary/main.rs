@@ -3,6 +3,7 @@
 mod bad_input;
 mod calibrate;
 mod command;
+mod experts;
 mod readme;
 mod run;
 mod sweep;

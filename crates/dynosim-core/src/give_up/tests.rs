@@ -2,8 +2,8 @@
 
 use dynosim_router::Pool;
 use dynosim_spec::{
-    Backend, EngineArgs, EngineSpec, GpuSpec, RouterSettings, SimTime, SyntheticLoad, SyntheticWorkload, WorkerRole,
-    Workload, WorkloadSpec,
+    Backend, EngineArgs, EngineSpec, GpuSpec, ParallelShape, RouterSettings, SimTime, SyntheticLoad, SyntheticWorkload,
+    WorkerRole, Workload, WorkloadSpec,
 };
 use dynosim_timing::PolynomialTiming;
 use proptest::prelude::*;
@@ -210,7 +210,7 @@ fn crowd(bounds: &[LatencyBound]) -> Result<Outcome, SimError> {
     let workload = Workload::load(&WorkloadSpec::Synthetic(load), block_size).expect("the workload is valid");
     let gpu = GpuSpec::find("h200_sxm").expect("the system is known");
     let scenario = Scenario::new(engine, None, gpu, workload);
-    let worker = scenario.worker_shape(role, 1, &PolynomialTiming)?;
+    let worker = scenario.worker_shape(role, ParallelShape::tensor(1), &PolynomialTiming)?;
     let router = |settings: &RouterSettings, pool: Pool, seed: u64| dynosim_router::build(settings, pool, seed);
     scenario
         .simulation(

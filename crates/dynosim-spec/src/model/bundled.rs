@@ -14,6 +14,10 @@ const FILES: &[(&str, &str)] = {
     files![
         "Qwen__Qwen3-0.6B",
         "Qwen__Qwen3-1.7B",
+        "Qwen__Qwen3-235B-A22B",
+        "Qwen__Qwen3-235B-A22B-FP8",
+        "Qwen__Qwen3-30B-A3B",
+        "Qwen__Qwen3-30B-A3B-FP8",
         "Qwen__Qwen3-32B",
         "Qwen__Qwen3-32B-FP8",
         "Qwen__Qwen3-8B",
@@ -21,6 +25,7 @@ const FILES: &[(&str, &str)] = {
         "meta-llama__Meta-Llama-3.1-70B",
         "meta-llama__Meta-Llama-3.1-8B",
         "nvidia__Llama-3.3-70B-Instruct-FP8",
+        "openai__gpt-oss-120b",
     ]
 };
 

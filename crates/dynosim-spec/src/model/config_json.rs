@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{ModelSpec, weights};
+use super::{ModelSpec, WeightFormat, experts, weights};
 use crate::error::SpecError;
 use crate::reader::{Findings, Section, Whole};
 
@@ -13,6 +13,8 @@ const ARCHITECTURES: [(&str, bool); 4] = [
     ("Qwen2ForCausalLM", false),
     ("Qwen3ForCausalLM", true),
 ];
+/// Architectures whose layers have experts, with the same remark.
+const MOE_ARCHITECTURES: [(&str, bool); 2] = [("Qwen3MoeForCausalLM", true), ("GptOssForCausalLM", false)];
 /// Keys that hold the number of experts of a mixture-of-experts model.
 const EXPERT_COUNTS: [&str; 4] = [
     "num_experts",
@@ -20,6 +22,8 @@ const EXPERT_COUNTS: [&str; 4] = [
     "n_routed_experts",
     "moe_num_experts",
 ];
+/// The only architecture whose layers may attend to a window.
+const WINDOWED: &str = "GptOssForCausalLM";
 const COUNT: Whole = Whole::at_least(1);
 
 /// The facts that `config` and its quantisation side file state.
@@ -35,8 +39,14 @@ pub(super) fn read(name: &str, config: &Value, side_file: Option<&Value>) -> Res
         model: name.to_owned(),
         reason,
     };
-    let qk_norm = architecture(keys).map_err(unsupported)?;
-    refuse_sliding_window(keys).map_err(unsupported)?;
+    let architecture = Architecture::of(keys).map_err(unsupported)?;
+    if architecture.has_experts {
+        experts::refuse_dense_layers(keys).map_err(unsupported)?;
+    }
+    let windowed = architecture.name == WINDOWED;
+    if !windowed {
+        refuse_sliding_window(keys).map_err(unsupported)?;
+    }
     let side_file = side_file.or_else(|| keys.get("hf_quant_config"));
     let mut model = ModelSpec {
         name: name.to_owned(),
@@ -48,11 +58,24 @@ pub(super) fn read(name: &str, config: &Value, side_file: Option<&Value>) -> Res
         head_dim: 1,
         vocab_size: 1,
         context_length: None,
-        qk_norm,
+        qk_norm: architecture.qk_norm,
         weights: weights::detect(keys, side_file).map_err(unsupported)?,
+        moe: None,
+        sliding_window: None,
     };
+    if model.weights == WeightFormat::Mxfp4Experts && !architecture.has_experts {
+        return Err(unsupported(weights::mxfp4_without_experts()));
+    }
     let mut findings = Findings::new(Vec::new());
-    Section::walk_document(config, &mut findings, |section| numbers(&mut model, section));
+    Section::walk_document(config, &mut findings, |section| {
+        numbers(&mut model, section);
+        if architecture.has_experts {
+            model.moe = Some(experts::read(architecture.name, model.intermediate_size, section));
+        }
+        if windowed {
+            model.sliding_window = experts::window(keys, model.layers, section);
+        }
+    });
     let violations = findings.into_violations();
     if violations.is_empty() {
         model.context_length = model.context_length.map(|positions| context(keys, positions));
@@ -63,26 +86,55 @@ pub(super) fn read(name: &str, config: &Value, side_file: Option<&Value>) -> Res
     }
 }
 
-/// Whether the architecture normalises queries and keys, or why it is not supported.
-fn architecture(config: &Map<String, Value>) -> Result<bool, String> {
-    let supported: Vec<&str> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
-    let supported = format!("supported are dense models of {}", supported.join(", "));
-    let declared = config.get("architectures").and_then(|list| list.get(0));
-    let declared = declared.and_then(Value::as_str);
-    let experts = EXPERT_COUNTS.iter().any(|key| {
-        let count = config.get(*key).and_then(Value::as_u64);
-        count.is_some_and(|count| count > 1)
-    });
-    if experts || declared.is_some_and(|name| name.contains("Moe") || name.contains("Mixtral")) {
-        return Err(format!("is a mixture-of-experts model; {supported}"));
+/// What the operators of a model depend on beside its numbers.
+#[derive(Debug, Clone, Copy)]
+struct Architecture {
+    name: &'static str,
+    qk_norm: bool,
+    has_experts: bool,
+}
+
+impl Architecture {
+    /// The architecture of a configuration, or why it is not supported.
+    fn of(config: &Map<String, Value>) -> Result<Self, String> {
+        let declared = config.get("architectures").and_then(|list| list.get(0));
+        let declared = declared.and_then(Value::as_str);
+        if config.get("kv_lora_rank").is_some_and(|rank| !rank.is_null()) {
+            let name = declared.unwrap_or("no name");
+            return Err(format!(
+                "has latent attention (MLA, architecture {name}); {}",
+                supported()
+            ));
+        }
+        let mut known = (ARCHITECTURES.iter().map(|known| (known, false)))
+            .chain(MOE_ARCHITECTURES.iter().map(|known| (known, true)));
+        let found = known.find(|((name, _), _)| declared == Some(*name));
+        let has_experts = EXPERT_COUNTS.iter().any(|key| {
+            let count = config.get(*key).and_then(Value::as_u64);
+            count.is_some_and(|count| count > 1)
+        });
+        match (found, declared) {
+            (Some((&(name, qk_norm), moe)), _) if moe || !has_experts => Ok(Self {
+                name,
+                qk_norm,
+                has_experts: moe,
+            }),
+            (_, Some(name)) if has_experts || name.contains("Moe") || name.contains("Mixtral") => {
+                Err(format!("is a mixture-of-experts model of {name}; {}", supported()))
+            }
+            (_, Some(name)) => Err(format!("has architecture {name}; {}", supported())),
+            (_, None) => Err(format!("names no architecture; {}", supported())),
+        }
     }
-    let Some(declared) = declared else {
-        return Err(format!("names no architecture; {supported}"));
-    };
-    match ARCHITECTURES.iter().find(|(name, _)| *name == declared) {
-        Some((_, qk_norm)) => Ok(*qk_norm),
-        None => Err(format!("has architecture {declared}; {supported}")),
-    }
+}
+
+fn supported() -> String {
+    let names = |of: &[(&'static str, bool)]| of.iter().map(|(name, _)| *name).collect::<Vec<&str>>().join(", ");
+    format!(
+        "supported are dense models of {} and mixtures of experts of {}",
+        names(&ARCHITECTURES),
+        names(&MOE_ARCHITECTURES)
+    )
 }
 
 /// Attention over a window costs less than over everything, which no timing model knows.

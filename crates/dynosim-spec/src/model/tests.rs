@@ -3,7 +3,7 @@ use std::{env, fs, process};
 
 use serde_json::{Value, json};
 
-use super::{ModelSpec, WeightFormat, config_json};
+use super::{ModelSpec, MoeSpec, SlidingWindow, WeightFormat, config_json};
 use crate::error::SpecError;
 
 fn llama() -> Value {
@@ -47,8 +47,114 @@ fn facts_of_a_config() {
         context_length: Some(131_072),
         qk_norm: false,
         weights: WeightFormat::Bfloat16,
+        moe: None,
+        sliding_window: None,
     };
     assert_eq!(model, expected);
+}
+
+fn qwen3_moe() -> Value {
+    let mut config = llama_with("architectures", json!(["Qwen3MoeForCausalLM"]));
+    for (key, value) in [
+        ("num_experts", json!(128)),
+        ("num_experts_per_tok", json!(8)),
+        ("moe_intermediate_size", json!(768)),
+        ("decoder_sparse_step", json!(1)),
+        ("mlp_only_layers", json!([])),
+    ] {
+        config[key] = value;
+    }
+    config
+}
+
+fn gpt_oss() -> Value {
+    let mut config = llama_with("architectures", json!(["GptOssForCausalLM"]));
+    for (key, value) in [
+        ("num_local_experts", json!(32)),
+        ("num_experts_per_tok", json!(4)),
+        ("sliding_window", json!(128)),
+        ("num_hidden_layers", json!(3)),
+        ("quantization_config", json!({"quant_method": "mxfp4"})),
+    ] {
+        config[key] = value;
+    }
+    config
+}
+
+#[test]
+fn facts_about_experts() {
+    let qwen = config_json::read("qwen", &qwen3_moe(), None).expect("the model is supported");
+    let expected = MoeSpec {
+        experts: 128,
+        top_k: 8,
+        intermediate_size: 768,
+    };
+    assert_eq!(
+        (qwen.moe, qwen.sliding_window, qwen.qk_norm),
+        (Some(expected), None, true)
+    );
+    let gpt = config_json::read("gpt", &gpt_oss(), None).expect("the model is supported");
+    let expected = MoeSpec {
+        experts: 32,
+        top_k: 4,
+        intermediate_size: 14_336,
+    };
+    assert_eq!((gpt.moe, gpt.weights), (Some(expected), WeightFormat::Mxfp4Experts));
+}
+
+#[test]
+fn layers_with_a_window() {
+    #[track_caller]
+    fn check(key: &str, value: Value, expected: Option<(u32, u32)>) {
+        let mut config = gpt_oss();
+        config[key] = value;
+        let model = config_json::read("gpt", &config, None).expect("the model is supported");
+        let window = expected.map(|(tokens, layers)| SlidingWindow { tokens, layers });
+        assert_eq!(model.sliding_window, window);
+    }
+    check("layer_types", Value::Null, Some((128, 2)));
+    let kinds = |kinds: [&str; 3]| kinds.map(|kind| format!("{kind}_attention"));
+    check("layer_types", json!(kinds(["full", "sliding", "full"])), Some((128, 1)));
+    check("layer_types", json!(kinds(["full", "full", "full"])), None);
+    check("sliding_window", Value::Null, None);
+}
+
+#[test]
+fn experts_must_make_sense() {
+    let mut config = qwen3_moe();
+    config["num_experts_per_tok"] = json!(129);
+    check_refused(
+        &config,
+        "invalid model my/model: num_experts_per_tok: must be at most num_experts, which is 128, got 129",
+    );
+    config["num_experts_per_tok"] = Value::Null;
+    config["moe_intermediate_size"] = json!(0);
+    check_refused(
+        &config,
+        "invalid model my/model, 2 mistakes:\n  \
+         moe_intermediate_size: must be a whole number of at least 1, got 0\n  \
+         num_experts_per_tok: is missing; must be a whole number of at least 1",
+    );
+    let mut config = gpt_oss();
+    config["layer_types"] = json!(["sliding_attention"]);
+    check_refused(
+        &config,
+        "invalid model my/model: layer_types: has 1 entries, num_hidden_layers is 3",
+    );
+    let mut config = qwen3_moe();
+    config["decoder_sparse_step"] = json!(2);
+    check_refused(
+        &config,
+        "not supported yet: my/model has experts in every 2th layer only; supported are models with experts in every \
+         layer",
+    );
+    config["decoder_sparse_step"] = json!(1);
+    config["mlp_only_layers"] = json!([0, 1]);
+    check_refused(
+        &config,
+        "not supported yet: my/model has 2 layers without experts (mlp_only_layers); supported are models with \
+         experts in every layer",
+    );
 }
 
 #[test]
@@ -110,18 +216,37 @@ fn numbers_must_make_sense() {
 
 #[test]
 fn other_kinds_of_models_are_refused() {
-    const SUPPORTED: &str =
-        "supported are dense models of LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM";
-    for experts in [
-        llama_with("num_experts", json!(128)),
-        llama_with("architectures", json!(["MixtralForCausalLM"])),
-        llama_with("architectures", json!(["Qwen3MoeForCausalLM"])),
+    const SUPPORTED: &str = "supported are dense models of LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, \
+                             Qwen3ForCausalLM and mixtures of experts of Qwen3MoeForCausalLM, GptOssForCausalLM";
+    for (experts, name) in [
+        (llama_with("num_experts", json!(128)), "LlamaForCausalLM"),
+        (
+            llama_with("architectures", json!(["MixtralForCausalLM"])),
+            "MixtralForCausalLM",
+        ),
+        (
+            llama_with("architectures", json!(["Qwen2MoeForCausalLM"])),
+            "Qwen2MoeForCausalLM",
+        ),
     ] {
         check_refused(
             &experts,
-            &format!("not supported yet: my/model is a mixture-of-experts model; {SUPPORTED}"),
+            &format!("not supported yet: my/model is a mixture-of-experts model of {name}; {SUPPORTED}"),
         );
     }
+    let mut latent = llama_with("architectures", json!(["DeepseekV3ForCausalLM"]));
+    latent["kv_lora_rank"] = json!(512);
+    check_refused(
+        &latent,
+        &format!(
+            "not supported yet: my/model has latent attention (MLA, architecture DeepseekV3ForCausalLM); {SUPPORTED}"
+        ),
+    );
+    check_refused(
+        &llama_with("quantization_config", json!({"quant_method": "mxfp4"})),
+        "not supported yet: my/model is quantised with quant_method mxfp4 and has no experts; supported are 16-bit \
+         weights, 8-bit floats with one scale per tensor, per channel or per 128 x 128 block, and MXFP4 experts",
+    );
     check_refused(
         &llama_with("architectures", json!(["GPT2LMHeadModel"])),
         &format!("not supported yet: my/model has architecture GPT2LMHeadModel; {SUPPORTED}"),
@@ -164,6 +289,14 @@ fn bundled_facts() {
         "nvidia/Llama-3.3-70B-Instruct-FP8",
         (80, 128, false, WeightFormat::Fp8PerTensor),
     );
+    check("Qwen/Qwen3-30B-A3B-FP8", (48, 128, true, WeightFormat::Fp8Block));
+    check("openai/gpt-oss-120b", (36, 64, false, WeightFormat::Mxfp4Experts));
+    let gpt = ModelSpec::find("openai/gpt-oss-120b").expect("the model is bundled");
+    let window = SlidingWindow {
+        tokens: 128,
+        layers: 18,
+    };
+    assert_eq!(gpt.sliding_window, Some(window));
 }
 
 #[cfg(feature = "bundled")]
@@ -173,8 +306,9 @@ fn an_unknown_name_is_answered_with_the_nearest() {
     assert_eq!(
         error.to_string(),
         "unknown model `qwen3-32b`, did you mean `Qwen/Qwen3-32B`? (bundled: Qwen/Qwen3-0.6B, Qwen/Qwen3-1.7B, \
-         Qwen/Qwen3-32B, Qwen/Qwen3-32B-FP8, Qwen/Qwen3-8B, meta-llama/Meta-Llama-3.1-405B, \
-         meta-llama/Meta-Llama-3.1-70B, meta-llama/Meta-Llama-3.1-8B, nvidia/Llama-3.3-70B-Instruct-FP8)"
+         Qwen/Qwen3-235B-A22B, Qwen/Qwen3-235B-A22B-FP8, Qwen/Qwen3-30B-A3B, Qwen/Qwen3-30B-A3B-FP8, Qwen/Qwen3-32B, \
+         Qwen/Qwen3-32B-FP8, Qwen/Qwen3-8B, meta-llama/Meta-Llama-3.1-405B, meta-llama/Meta-Llama-3.1-70B, \
+         meta-llama/Meta-Llama-3.1-8B, nvidia/Llama-3.3-70B-Instruct-FP8, openai/gpt-oss-120b)"
     );
 }
 

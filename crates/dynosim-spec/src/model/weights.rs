@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::WeightFormat;
 
-const SUPPORTED: &str =
-    "supported are 16-bit weights and 8-bit floats with one scale per tensor, per channel or per 128 x 128 block";
+const SUPPORTED: &str = "supported are 16-bit weights, 8-bit floats with one scale per tensor, per channel or per \
+                         128 x 128 block, and MXFP4 experts";
 
 /// The weight format that a `config.json` and its `hf_quant_config.json` declare.
 ///
@@ -23,8 +23,14 @@ pub(super) fn detect(config: &Map<String, Value>, side_file: Option<&Value>) -> 
         "fp8" => block_or_tensor(quantization.get("weight_block_size")),
         "modelopt" => model_opt(quantization),
         "compressed-tensors" => compressed_tensors(quantization),
+        "mxfp4" => Ok(WeightFormat::Mxfp4Experts),
         method => Err(unsupported(&format!("quant_method {method}"))),
     }
+}
+
+/// Why a dense model cannot have MXFP4 weights.
+pub(super) fn mxfp4_without_experts() -> String {
+    unsupported("quant_method mxfp4 and has no experts")
 }
 
 fn model_opt(quantization: &Value) -> Result<WeightFormat, String> {
@@ -129,6 +135,7 @@ mod tests {
         let compressed_blocks =
             compressed(&json!({"type": "float", "num_bits": 8, "strategy": "block", "block_structure": [128, 128]}));
         check(compressed_blocks, Ok(WeightFormat::Fp8Block));
+        check(json!({"quant_method": "mxfp4"}), Ok(WeightFormat::Mxfp4Experts));
     }
 
     #[test]
@@ -136,10 +143,6 @@ mod tests {
         check(
             json!({"quant_method": "awq", "bits": 4}),
             Err("is quantised with quant_method awq; supported"),
-        );
-        check(
-            json!({"quant_method": "mxfp4"}),
-            Err("is quantised with quant_method mxfp4"),
         );
         let narrow = json!({"quant_method": "fp8", "weight_block_size": [64, 64]});
         check(narrow, Err("is quantised with 8-bit floats in blocks of [64,64]"));

@@ -6,10 +6,12 @@ use super::engine::{EngineSpec, Pools};
 use super::idle;
 use super::parts::{HardwareSpec, TimingSpec};
 use super::router::RunRouterSpec;
-use super::run::{RunSpec, Topology, warn_about_idle_routing};
+use super::run::{RunSpec, warn_about_idle_routing};
+use super::topology::Topology;
 use crate::engine::Backend;
 use crate::engine_args::Limit;
 use crate::error::{Checked, SpecError};
+use crate::parallel_shape::ParallelShape;
 use crate::reader::{self, Presence, Real, Section, Whole};
 use crate::workload_spec::{SyntheticLoad, SyntheticWorkload, WorkloadSpec};
 
@@ -142,7 +144,7 @@ impl MeasuredSetup {
         *max_num_seqs = max_num_seqs.or(Some(Limit::AtMost(point.concurrency)));
         let topology = Topology::Aggregated {
             workers: 1,
-            tp: point.tp,
+            shape: ParallelShape::tensor(point.tp),
         };
         RunSpec {
             router: self.router.clone(),

@@ -6,16 +6,13 @@ use super::engine::{EngineSpec, Pools};
 use super::idle;
 use super::parts::{HardwareSpec, TimingSpec};
 use super::router::RunRouterSpec;
+use super::topology::Topology;
 use crate::engine::Backend;
-use crate::engine::WorkerRole;
 use crate::error::{Checked, SpecError};
+use crate::parallel_shape::ParallelShape;
 use crate::reader::{self, Presence, Section, Whole};
 use crate::router::RouterMode;
 use crate::workload_spec::WorkloadSpec;
-
-/// Workers of a pool, and GPUs of a worker: as many as a sweep may use.
-const COUNT: Whole = Whole::at_least(1).at_most(65_536);
-const POOLS: [&str; 4] = ["prefillWorkers", "decodeWorkers", "prefillTp", "decodeTp"];
 
 /// One simulation: which engines, how many, under which load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -79,7 +76,10 @@ impl RunSpec {
         Self::new(
             EngineSpec::new("model", Backend::Vllm),
             HardwareSpec::new("system"),
-            Topology::Aggregated { workers: 1, tp: 1 },
+            Topology::Aggregated {
+                workers: 1,
+                shape: ParallelShape::tensor(1),
+            },
             WorkloadSpec::blank(),
         )
     }
@@ -131,110 +131,4 @@ pub(super) fn warn_about_idle_routing(
         section.idle("seed", "with router mode round_robin");
     }
     idle::warn_about_queue_policies(section, engine, pools, round_robin, &router.base_config);
-}
-
-/// Workers of each pool and GPUs of each worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(untagged, rename_all_fields = "camelCase")]
-pub enum Topology {
-    /// Every worker computes prompt and output.
-    Aggregated {
-        /// Workers, at least 1.
-        workers: u32,
-        /// GPUs of one worker (tensor parallel), at least 1.
-        tp: u32,
-    },
-    /// Prompts and outputs are computed by separate pools.
-    Disaggregated {
-        /// Workers of the prefill pool, at least 1.
-        prefill_workers: u32,
-        /// Workers of the decode pool, at least 1.
-        decode_workers: u32,
-        /// GPUs of one prefill worker, at least 1.
-        prefill_tp: u32,
-        /// GPUs of one decode worker, at least 1.
-        decode_tp: u32,
-    },
-}
-
-/// One pool of a topology.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PoolTopology {
-    /// Part of a request's life that the pool serves.
-    pub role: WorkerRole,
-    /// Its workers.
-    pub workers: u32,
-    /// GPUs of one worker.
-    pub tp: u32,
-}
-
-impl Topology {
-    /// The pools, in the order in which a request passes through them.
-    pub fn pools(&self) -> Vec<PoolTopology> {
-        let pool = |role, workers, tp| PoolTopology { role, workers, tp };
-        match *self {
-            Self::Aggregated { workers, tp } => vec![pool(WorkerRole::Aggregated, workers, tp)],
-            Self::Disaggregated {
-                prefill_workers,
-                decode_workers,
-                prefill_tp,
-                decode_tp,
-            } => vec![
-                pool(WorkerRole::Prefill, prefill_workers, prefill_tp),
-                pool(WorkerRole::Decode, decode_workers, decode_tp),
-            ],
-        }
-    }
-
-    /// GPUs that the deployment occupies.
-    pub fn total_gpus(&self) -> u64 {
-        self.pools()
-            .iter()
-            .map(|pool| u64::from(pool.workers) * u64::from(pool.tp))
-            .fold(0, u64::saturating_add)
-    }
-
-    fn fields(&mut self, section: &mut Section<'_, '_>) {
-        if section.reads() {
-            let pools = section.present(&POOLS);
-            let aggregated = section.present(&["workers", "tp"]);
-            if let ([pool, ..], [other, ..]) = (pools.as_slice(), aggregated.as_slice()) {
-                let message = format!(
-                    "needs either workers and tp or {}, got both {other} and {pool}",
-                    POOLS.join(", ")
-                );
-                section.violation("", message);
-                section.accept(&["workers", "tp"]);
-                section.accept(&POOLS);
-                return;
-            }
-            *self = if pools.is_empty() {
-                Self::Aggregated { workers: 1, tp: 1 }
-            } else {
-                Self::Disaggregated {
-                    prefill_workers: 1,
-                    decode_workers: 1,
-                    prefill_tp: 1,
-                    decode_tp: 1,
-                }
-            };
-        }
-        match self {
-            Self::Aggregated { workers, tp } => {
-                section.required("workers", workers, &COUNT);
-                section.required("tp", tp, &COUNT);
-            }
-            Self::Disaggregated {
-                prefill_workers,
-                decode_workers,
-                prefill_tp,
-                decode_tp,
-            } => {
-                let places = [prefill_workers, decode_workers, prefill_tp, decode_tp];
-                for (key, place) in POOLS.into_iter().zip(places) {
-                    section.required(key, place, &COUNT);
-                }
-            }
-        }
-    }
 }

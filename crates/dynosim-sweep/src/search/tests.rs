@@ -1,14 +1,20 @@
 //! The search over states whose figures are made up.
 
 use dynosim_spec::{
-    Backend, EngineSpec, HardwareSpec, ReplayOptimizeSpec, SyntheticLoad, SyntheticWorkload, Topology, WorkloadSpec,
+    Backend, EngineSpec, HardwareSpec, ParallelShape, ReplayOptimizeSpec, SyntheticLoad, SyntheticWorkload, Topology,
+    WorkloadSpec,
 };
 
 use super::*;
 use crate::judge::{Figures, Judge, Trial};
 use crate::space::{AggregatedSpace, DisaggregatedSpace};
 
-const TPS: [u32; 4] = [1, 2, 4, 8];
+const SHAPES: [ParallelShape; 4] = [
+    ParallelShape::tensor(1),
+    ParallelShape::tensor(2),
+    ParallelShape::tensor(4),
+    ParallelShape::tensor(8),
+];
 const ROUND_ROBIN: RouterState = RouterState::round_robin();
 const KV_ROUTERS: [RouterState; 2] = [RouterState::kv_router(1.0, 0.0), RouterState::kv_router(1.0, 1.0)];
 
@@ -56,17 +62,17 @@ fn visits(space: &dyn Space, first_router: RouterState, beam: usize, throughput:
 }
 
 fn disaggregated_space(routers: &[RouterState]) -> DisaggregatedSpace {
-    DisaggregatedSpace::new(8, TPS.to_vec(), TPS.to_vec(), routers.to_vec())
+    DisaggregatedSpace::new(8, SHAPES.to_vec(), SHAPES.to_vec(), routers.to_vec())
 }
 
 fn aggregated_space(routers: &[RouterState]) -> AggregatedSpace {
-    AggregatedSpace::new(8, TPS.to_vec(), routers.to_vec())
+    AggregatedSpace::new(8, SHAPES.to_vec(), routers.to_vec())
 }
 
 /// Prefers small tensor-parallel sizes, then many workers, then these routers, in this order.
 fn likes(routers: &[RouterState]) -> impl Fn(&State) -> f64 {
     move |state| {
-        let gpus_per_worker: u32 = state.pools().iter().map(|pool| pool.tp).sum();
+        let gpus_per_worker: u32 = state.pools().iter().map(|pool| pool.shape.gpus()).sum();
         let workers: u32 = state.pools().iter().map(|pool| pool.workers).sum();
         let place = routers.iter().position(|router| *router == state.router);
         let dislike = place.map_or(9.0, |place| place as f64);
@@ -120,7 +126,7 @@ fn aggregated_visits_are_counted() {
 #[test]
 fn a_single_aggregated_worker_keeps_its_router() {
     let both = [ROUND_ROBIN, KV_ROUTERS[0]];
-    let large = |state: &State| f64::from(state.pools()[0].tp);
+    let large = |state: &State| f64::from(state.pools()[0].shape.tp);
     let visited = visits(&aggregated_space(&both), ROUND_ROBIN, 1, large);
     assert_eq!(visited.len(), 4);
     assert!(visited.iter().all(|state| state.router == ROUND_ROBIN));
@@ -135,8 +141,8 @@ fn equals_go_to_the_fewest_gpus_and_then_the_earliest() {
     let only_split = Topology::Disaggregated {
         prefill_workers: 4,
         decode_workers: 1,
-        prefill_tp: 1,
-        decode_tp: 4,
+        prefill_shape: ParallelShape::tensor(1),
+        decode_shape: ParallelShape::tensor(4),
     };
     let behind_others: Vec<Topology> = visited
         .iter()
@@ -154,7 +160,7 @@ fn a_climbing_search_ends_after_three_rounds() {
     let staircase = |state: &State| {
         let pool = state.pools()[0];
         let router = routers.iter().position(|router| *router == state.router);
-        let step = match (pool.tp, router) {
+        let step = match (pool.shape.tp, router) {
             (4, Some(0)) => 1.0,
             (4, Some(1)) => 2.0,
             (1, Some(1)) => 3.0,
@@ -178,7 +184,7 @@ fn deceptive(state: &State) -> f64 {
     let [prefill, decode] = state.pools()[..] else {
         return 0.0;
     };
-    match (prefill.tp, decode.tp, prefill.workers, decode.workers) {
+    match (prefill.shape.tp, decode.shape.tp, prefill.workers, decode.workers) {
         (2, 1, 2, 4) => 100.0,
         (1, 1, 4, 4) => 50.0,
         (2, 1, 2, 2) => 49.0,
@@ -221,8 +227,8 @@ fn the_winner_of_a_wide_beam_gets_the_routers() {
     let winner = Topology::Disaggregated {
         prefill_workers: 2,
         decode_workers: 4,
-        prefill_tp: 2,
-        decode_tp: 1,
+        prefill_shape: ParallelShape::tensor(2),
+        decode_shape: ParallelShape::tensor(1),
     };
     let behind_kv_router: Vec<&State> = visited.iter().filter(|state| state.router == KV_ROUTERS[1]).collect();
     assert_eq!(behind_kv_router.len(), 1);
@@ -242,6 +248,11 @@ fn states_without_figures_do_not_stop_the_search() {
 
 #[test]
 fn nothing_fits_into_an_empty_space() {
-    let space = DisaggregatedSpace::new(8, vec![16], vec![1], vec![ROUND_ROBIN]);
+    let space = DisaggregatedSpace::new(
+        8,
+        vec![ParallelShape::tensor(16)],
+        vec![ParallelShape::tensor(1)],
+        vec![ROUND_ROBIN],
+    );
     assert!(visits(&space, ROUND_ROBIN, 1, |_| 1.0).is_empty());
 }

@@ -1,28 +1,33 @@
 //! Disaggregated deployments within a budget.
 
-use dynosim_spec::Topology;
+use dynosim_spec::{ParallelShape, Topology};
 
-use super::Space;
+use super::{Space, smallest};
 use crate::state::{RouterState, State};
 
-/// A tensor-parallel size and a number of workers for each of the two pools.
+/// A parallel shape and a number of workers for each of the two pools.
 #[derive(Debug)]
 pub(crate) struct DisaggregatedSpace {
     budget: u32,
-    /// Usable tensor-parallel sizes of prefill workers, ascending, none of them 0.
-    prefill_tps: Vec<u32>,
-    /// Usable tensor-parallel sizes of decode workers, ascending, none of them 0.
-    decode_tps: Vec<u32>,
+    /// Usable shapes of prefill workers, ascending, none of them without GPUs.
+    prefill_shapes: Vec<ParallelShape>,
+    /// Usable shapes of decode workers, ascending, none of them without GPUs.
+    decode_shapes: Vec<ParallelShape>,
     /// At least one.
     routers: Vec<RouterState>,
 }
 
 impl DisaggregatedSpace {
-    pub(crate) fn new(budget: u32, prefill_tps: Vec<u32>, decode_tps: Vec<u32>, routers: Vec<RouterState>) -> Self {
+    pub(crate) fn new(
+        budget: u32,
+        prefill_shapes: Vec<ParallelShape>,
+        decode_shapes: Vec<ParallelShape>,
+        routers: Vec<RouterState>,
+    ) -> Self {
         Self {
             budget,
-            prefill_tps,
-            decode_tps,
+            prefill_shapes,
+            decode_shapes,
             routers,
         }
     }
@@ -31,25 +36,22 @@ impl DisaggregatedSpace {
 impl Space for DisaggregatedSpace {
     /// As many workers in either pool as fit if both have equally many.
     fn shapes(&self, router: RouterState) -> Vec<State> {
-        let pairs = self.prefill_tps.iter().flat_map(|&prefill_tp| {
-            let decode_tps = self.decode_tps.iter();
-            decode_tps.map(move |&decode_tp| (prefill_tp, decode_tp))
+        let pairs = self.prefill_shapes.iter().flat_map(|&prefill_shape| {
+            let decode_shapes = self.decode_shapes.iter();
+            decode_shapes.map(move |&decode_shape| (prefill_shape, decode_shape))
         });
         pairs
-            .map(|(prefill_tp, decode_tp)| {
-                (
-                    prefill_tp,
-                    decode_tp,
-                    self.budget / prefill_tp.saturating_add(decode_tp),
-                )
+            .map(|(prefill_shape, decode_shape)| {
+                let gpus = prefill_shape.gpus().saturating_add(decode_shape.gpus());
+                (prefill_shape, decode_shape, self.budget / gpus)
             })
             .filter(|&(_, _, workers)| workers >= 1)
-            .map(|(prefill_tp, decode_tp, workers)| State {
+            .map(|(prefill_shape, decode_shape, workers)| State {
                 topology: Topology::Disaggregated {
                     prefill_workers: workers,
                     decode_workers: workers,
-                    prefill_tp,
-                    decode_tp,
+                    prefill_shape,
+                    decode_shape,
                 },
                 router,
             })
@@ -59,19 +61,22 @@ impl Space for DisaggregatedSpace {
     /// The splits that use as many GPUs as any split can.
     fn splits(&self, of: &State) -> Vec<State> {
         let Topology::Disaggregated {
-            prefill_tp, decode_tp, ..
+            prefill_shape,
+            decode_shape,
+            ..
         } = of.topology
         else {
             return Vec::new();
         };
-        let most_prefill_workers = self.budget.saturating_sub(decode_tp) / prefill_tp;
+        let (prefill_gpus, decode_gpus) = (prefill_shape.gpus(), decode_shape.gpus());
+        let most_prefill_workers = self.budget.saturating_sub(decode_gpus) / prefill_gpus;
         let fullest = (1..=most_prefill_workers).map(|prefill_workers| {
-            let decode_workers = (self.budget - prefill_workers * prefill_tp) / decode_tp;
+            let decode_workers = (self.budget - prefill_workers * prefill_gpus) / decode_gpus;
             Topology::Disaggregated {
                 prefill_workers,
                 decode_workers,
-                prefill_tp,
-                decode_tp,
+                prefill_shape,
+                decode_shape,
             }
         });
         let most_gpus = fullest.clone().map(|topology| topology.total_gpus()).max();
@@ -89,10 +94,9 @@ impl Space for DisaggregatedSpace {
     }
 
     fn smallest(&self) -> (u64, String) {
-        let prefill_tp = self.prefill_tps.iter().copied().min().unwrap_or(1);
-        let decode_tp = self.decode_tps.iter().copied().min().unwrap_or(1);
-        let parts = format!("a prefill worker at tp {prefill_tp} and a decode worker at tp {decode_tp}");
-        (u64::from(prefill_tp) + u64::from(decode_tp), parts)
+        let (prefill, decode) = (smallest(&self.prefill_shapes), smallest(&self.decode_shapes));
+        let parts = format!("a prefill worker at {prefill} and a decode worker at {decode}");
+        (u64::from(prefill.gpus()) + u64::from(decode.gpus()), parts)
     }
 }
 
@@ -103,7 +107,8 @@ mod tests {
     const ROUND_ROBIN: RouterState = RouterState::round_robin();
 
     fn space(budget: u32) -> DisaggregatedSpace {
-        DisaggregatedSpace::new(budget, vec![1, 2, 4, 8], vec![1, 2, 4, 8], vec![ROUND_ROBIN])
+        let sizes: Vec<ParallelShape> = [1, 2, 4, 8].map(ParallelShape::tensor).to_vec();
+        DisaggregatedSpace::new(budget, sizes.clone(), sizes, vec![ROUND_ROBIN])
     }
 
     /// Prefill TP, decode TP, prefill workers, decode workers.
@@ -113,9 +118,9 @@ mod tests {
             Topology::Disaggregated {
                 prefill_workers,
                 decode_workers,
-                prefill_tp,
-                decode_tp,
-            } => [prefill_tp, decode_tp, prefill_workers, decode_workers],
+                prefill_shape,
+                decode_shape,
+            } => [prefill_shape.tp, decode_shape.tp, prefill_workers, decode_workers],
         };
         states.iter().map(numbers).collect()
     }
@@ -136,8 +141,8 @@ mod tests {
         let topology = Topology::Disaggregated {
             prefill_workers: 1,
             decode_workers: 1,
-            prefill_tp,
-            decode_tp,
+            prefill_shape: ParallelShape::tensor(prefill_tp),
+            decode_shape: ParallelShape::tensor(decode_tp),
         };
         let state = State {
             topology,

@@ -26,11 +26,11 @@ impl TimingProvider for TokensPerGpu {
     }
 
     fn kv_capacity_tokens(&self, deployment: &Deployment) -> Result<u64, TimingError> {
-        let tokens = self.0 * u64::from(deployment.tp - 1);
+        let tokens = self.0 * u64::from(deployment.shape.tp - 1);
         if tokens == 0 {
             return Err(TimingError::NoKvRoom {
                 model: deployment.model_name.clone(),
-                tp: deployment.tp,
+                shape: deployment.shape,
                 system: deployment.gpu.name.clone(),
                 needed_bytes: 2,
                 available_bytes: 1,

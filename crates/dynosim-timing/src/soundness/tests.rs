@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::precision::{AttentionDtype, GemmDtype};
+use crate::precision::{AttentionDtype, ExpertDtype, GemmDtype};
+use crate::table_file::NcclOperation;
 
 fn h200() -> GpuSpec {
     GpuSpec::find("h200_sxm").expect("is known")
@@ -47,6 +48,7 @@ fn prefill() -> PrefillAttentionSlice {
         kv_dtype: AttentionDtype::Fp8,
         kv_heads: 8,
         head_dim: 128,
+        window: 0,
         sources: Vec::new(),
         n: vec![16, 32, 64],
         s: vec![1, 512, 16_384],
@@ -60,6 +62,7 @@ fn decode() -> DecodeAttentionSlice {
         kv_dtype: AttentionDtype::Bfloat16,
         kv_heads: 0,
         head_dim: 64,
+        window: 0,
         sources: Vec::new(),
         n: vec![8, 64],
         b: vec![1, 64],
@@ -75,6 +78,40 @@ fn all_reduce(tp: u64) -> AllReduceSlice {
         sources: Vec::new(),
         ms: gaps(elements.len()),
         elements,
+    }
+}
+
+fn windowed() -> PrefillAttentionSlice {
+    PrefillAttentionSlice {
+        window: 128,
+        ..prefill()
+    }
+}
+
+fn experts(dtype: ExpertDtype) -> MoeSlice {
+    MoeSlice {
+        dtype,
+        distribution: "power_law_1.2".to_owned(),
+        topk: 8,
+        num_experts: 128,
+        hidden_size: 2048,
+        inter_size: 768,
+        moe_tp_size: 1,
+        moe_ep_size: 4,
+        sources: Vec::new(),
+        num_tokens: vec![1, 64, 4096, 65_536],
+        ms: gaps(4),
+    }
+}
+
+fn nccl() -> NcclSlice {
+    let AllReduceSlice { elements, ms, .. } = all_reduce(8);
+    NcclSlice {
+        op: NcclOperation::AllGather,
+        gpus: 8,
+        sources: Vec::new(),
+        elements,
+        ms,
     }
 }
 
@@ -109,6 +146,10 @@ proptest! {
         check_peak(prefill(), efficiency, &noise, index)?;
         check_peak(decode(), efficiency, &noise, index)?;
         check_peak(all_reduce(8), efficiency, &noise, index)?;
+        check_peak(windowed(), efficiency, &noise, index)?;
+        check_peak(experts(ExpertDtype::Fp8Block), efficiency, &noise, index)?;
+        check_peak(experts(ExpertDtype::W4a16Mxfp4), efficiency, &noise, index)?;
+        check_peak(nccl(), efficiency, &noise, index)?;
     }
 
     #[test]
@@ -185,10 +226,10 @@ mod built_in {
         }
     }
 
-    fn attention(version: &str, head_dim: u64) -> Vec<String> {
+    fn attention(version: &str, head_dim: u64, window: &str) -> Vec<String> {
         let formats = ["bfloat16", "fp8"];
         let slice = |kv: &str, heads: u64| {
-            format!("{version} context_attention: bfloat16, {kv} kv, head_dim {head_dim}, kv heads {heads}")
+            format!("{version} context_attention: bfloat16, {kv} kv, head_dim {head_dim}, kv heads {heads}{window}")
         };
         (formats.iter())
             .flat_map(|kv| [1, 2, 4, 8].map(|heads| slice(kv, heads)))
@@ -205,6 +246,10 @@ mod built_in {
             flawed::<PrefillAttentionSlice>(set, &mut found);
             flawed::<DecodeAttentionSlice>(set, &mut found);
             flawed::<AllReduceSlice>(set, &mut found);
+            if set.has::<MoeSlice>() {
+                flawed::<MoeSlice>(set, &mut found);
+                flawed::<NcclSlice>(set, &mut found);
+            }
         }
         found.sort_unstable();
         let mut expected = vec![
@@ -212,9 +257,11 @@ mod built_in {
             "0.14.0 custom_allreduce: tp 8".to_owned(),
         ];
         // The rows with 64 elements per head are the same in both versions.
-        for (version, head_dim) in [("0.14.0", 64), ("0.19.0", 64), ("0.19.0", 128)] {
-            expected.extend(attention(version, head_dim));
+        for version in ["0.14.0", "0.19.0"] {
+            expected.extend(attention(version, 64, ""));
+            expected.extend(attention(version, 64, ", window 128"));
         }
+        expected.extend(attention("0.19.0", 128, ""));
         expected.sort_unstable();
         assert_eq!(found, expected);
     }

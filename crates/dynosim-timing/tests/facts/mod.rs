@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use dynosim_spec::{
-    Backend, BlockSize, Deployment, EngineConfig, GpuSpec, ModelSpec, PreemptionMode, SchedulePolicy, SglangConfig,
-    WeightFormat, WorkerRole,
+    Backend, BlockSize, Deployment, EngineConfig, GpuSpec, ModelSpec, MoeSpec, ParallelShape, PreemptionMode,
+    SchedulePolicy, SglangConfig, SlidingWindow, WeightFormat, WorkerRole,
 };
 
 pub(crate) fn h200_sxm() -> GpuSpec {
@@ -35,6 +35,8 @@ pub(crate) fn model(name: &str) -> ModelSpec {
         context_length: Some(131_072),
         qk_norm: false,
         weights: WeightFormat::Bfloat16,
+        moe: None,
+        sliding_window: None,
     };
     let qwen3 = |layers, hidden_size, intermediate_size, attention_heads, weights| ModelSpec {
         vocab_size: 151_936,
@@ -43,7 +45,35 @@ pub(crate) fn model(name: &str) -> ModelSpec {
         weights,
         ..llama(layers, hidden_size, intermediate_size, attention_heads)
     };
+    let experts = |experts, top_k, intermediate_size| {
+        Some(MoeSpec {
+            experts,
+            top_k,
+            intermediate_size,
+        })
+    };
     match name {
+        "Qwen/Qwen3-30B-A3B" => ModelSpec {
+            kv_heads: 4,
+            moe: experts(128, 8, 768),
+            ..qwen3(48, 2048, 6144, 32, WeightFormat::Bfloat16)
+        },
+        "Qwen/Qwen3-235B-A22B" => ModelSpec {
+            kv_heads: 4,
+            moe: experts(128, 8, 1536),
+            ..qwen3(94, 4096, 12_288, 64, WeightFormat::Bfloat16)
+        },
+        "openai/gpt-oss-120b" => ModelSpec {
+            head_dim: 64,
+            vocab_size: 201_088,
+            weights: WeightFormat::Mxfp4Experts,
+            moe: experts(128, 4, 2880),
+            sliding_window: Some(SlidingWindow {
+                tokens: 128,
+                layers: 18,
+            }),
+            ..llama(36, 2880, 2880, 64)
+        },
         "Qwen/Qwen3-32B" => qwen3(64, 5120, 25_600, 64, WeightFormat::Bfloat16),
         "Qwen/Qwen3-32B-FP8" => qwen3(64, 5120, 25_600, 64, WeightFormat::Fp8Block),
         "Qwen/Qwen3-8B" => qwen3(36, 4096, 12_288, 32, WeightFormat::Bfloat16),
@@ -63,7 +93,7 @@ pub(crate) fn deployment(model: ModelSpec, tp: u32, backend: Backend) -> Deploym
         model_name: model.name.clone(),
         model: Some(Arc::new(model)),
         gpu: Arc::new(h200_sxm()),
-        tp,
+        shape: ParallelShape::tensor(tp),
         physics: None,
         engine: EngineConfig {
             backend,

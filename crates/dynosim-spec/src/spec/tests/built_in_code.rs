@@ -3,6 +3,7 @@
 use super::mistakes;
 use crate::engine::{Backend, WorkerRole};
 use crate::engine_args::{EngineArgs, Limit, SglangArgs};
+use crate::parallel_shape::ParallelShape;
 use crate::spec::{EngineSpec, HardwareSpec, ReplayOptimizeSpec, RunSpec, Topology};
 use crate::workload_spec::{SyntheticLoad, SyntheticWorkload, TraceFormat, TraceWorkload, WorkloadSpec};
 
@@ -10,7 +11,10 @@ fn run() -> RunSpec {
     RunSpec::new(
         EngineSpec::new("Qwen/Qwen3-32B", Backend::Vllm),
         HardwareSpec::new("h200_sxm"),
-        Topology::Aggregated { workers: 1, tp: 1 },
+        Topology::Aggregated {
+            workers: 1,
+            shape: ParallelShape::tensor(1),
+        },
         WorkloadSpec::Synthetic(SyntheticWorkload::new(100, 3, 5, SyntheticLoad::Concurrency(2))),
     )
 }
@@ -41,7 +45,10 @@ fn mistakes_are_found_at_the_same_paths() {
         sglang: Some(SglangArgs::default()),
         ..EngineArgs::default()
     };
-    run.topology = Topology::Aggregated { workers: 0, tp: 1 };
+    run.topology = Topology::Aggregated {
+        workers: 0,
+        shape: ParallelShape::tensor(1),
+    };
     run.router.prefill_load_scale = Some(f64::INFINITY);
     run.router.base_config.router_queue_threshold = Some(f64::NAN);
     run.workload = WorkloadSpec::Synthetic(SyntheticWorkload {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Change, changed, mistakes, set};
 use crate::engine_args::Limit;
+use crate::parallel_shape::ParallelShape;
 use crate::spec::{LoadPoint, MeasuredSetup, Topology};
 use crate::workload_spec::{SyntheticLoad, WorkloadSpec};
 
@@ -33,7 +34,13 @@ fn a_point_makes_a_simulation_of_it() {
     let setup = setup(&[set("workload.lengthRangeRatio", json!(0.8)), set("seed", json!(0))]);
     let run = setup.run(&LoadPoint::new(4, 1024, 128, 16), 3);
     run.validate().expect("the simulation is valid");
-    assert_eq!(run.topology, Topology::Aggregated { workers: 1, tp: 4 });
+    assert_eq!(
+        run.topology,
+        Topology::Aggregated {
+            workers: 1,
+            shape: ParallelShape::tensor(4),
+        }
+    );
     assert_eq!(run.engine.base_engine_args.max_num_seqs, Some(Limit::AtMost(16)));
     let WorkloadSpec::Synthetic(workload) = run.workload else {
         panic!("the workload is synthetic");

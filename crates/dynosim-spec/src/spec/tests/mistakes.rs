@@ -136,6 +136,35 @@ fn topology() {
              got both workers and decodeTp",
         ],
     );
+    check_run(
+        &[set(
+            "topology",
+            json!({"workers": 1, "tp": 2, "attentionDp": 2, "moeTp": 1, "moeEp": 2}),
+        )],
+        &[
+            "topology.tp: tp 2 times attention_dp 2 is 4, which must equal moe_tp times moe_ep; moe_tp 1 with moe_ep 2 \
+             cannot do that",
+        ],
+    );
+    check_run(
+        &[set(
+            "topology",
+            json!({"prefillWorkers": 1, "decodeWorkers": 1, "prefillTp": 4, "decodeTp": 1,
+                   "prefillMoeTp": 3, "decodeMoeEp": 0}),
+        )],
+        &[
+            "topology.prefillTp: tp 4 times attention_dp 1 is 4, which must equal moe_tp times moe_ep; moe_tp 3 cannot \
+             do that",
+            "topology.decodeMoeEp: must be a whole number from 1 to 65536, got 0",
+        ],
+    );
+    check_run(
+        &[set("topology.decodeMoeEp", json!(1))],
+        &[
+            "topology: needs either workers and tp or prefillWorkers, decodeWorkers, prefillTp, decodeTp, \
+             got both workers and decodeMoeEp",
+        ],
+    );
     check_sweep(
         &[set("topology", json!({}))],
         &["topology: unknown key; a sweep searches for it; a single run needs it"],

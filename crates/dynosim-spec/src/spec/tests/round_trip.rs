@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use crate::engine::{Backend, PreemptionMode, QueuePolicy, Rules, SchedulePolicy};
 use crate::engine_args::{EngineArgs, Limit, SglangArgs};
+use crate::parallel_shape::ParallelShape;
 use crate::router::RouterMode;
 use crate::spec::StepTerm;
 use crate::spec::{
@@ -178,14 +179,34 @@ prop_compose! {
 
 fn topology() -> impl Strategy<Value = Topology> {
     prop_oneof![
-        (1_u32..=65_536, 1_u32..9).prop_map(|(workers, tp)| Topology::Aggregated { workers, tp }),
-        (1_u32..=65_536, 1_u32..=65_536, 1_u32..9).prop_map(|(prefill_workers, decode_workers, tp)| {
-            Topology::Disaggregated {
+        (1_u32..=65_536, shape()).prop_map(|(workers, shape)| Topology::Aggregated { workers, shape }),
+        (1_u32..=65_536, 1_u32..=65_536, shape(), shape()).prop_map(
+            |(prefill_workers, decode_workers, prefill_shape, decode_shape)| Topology::Disaggregated {
                 prefill_workers,
                 decode_workers,
-                prefill_tp: tp,
-                decode_tp: 1,
+                prefill_shape,
+                decode_shape,
             }
+        ),
+    ]
+}
+
+/// Dense ones, and such whose experts are spread completely, in part, or not said how.
+fn shape() -> impl Strategy<Value = ParallelShape> {
+    let open = |shape: ParallelShape, moe_tp: bool, moe_ep: bool| ParallelShape {
+        moe_tp: shape.moe_tp.filter(|_| moe_tp),
+        moe_ep: shape.moe_ep.filter(|_| moe_ep),
+        ..shape
+    };
+    prop_oneof![
+        (1_u32..9).prop_map(ParallelShape::tensor),
+        (1_u32..9, 1_u32..9).prop_map(|(tp, attention_dp)| ParallelShape::experts(tp, attention_dp, attention_dp, tp)),
+        (1_u32..9, 1_u32..9, any::<bool>(), any::<bool>()).prop_map(move |(tp, attention_dp, moe_tp, moe_ep)| {
+            open(
+                ParallelShape::experts(tp, attention_dp, 1, tp * attention_dp),
+                moe_tp,
+                moe_ep,
+            )
         }),
     ]
 }

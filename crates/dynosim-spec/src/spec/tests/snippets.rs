@@ -1,6 +1,7 @@
 //! Documents as users write them are read without a mistake or a warning.
 
 use crate::engine::{Backend, Rules, WorkerRole};
+use crate::parallel_shape::ParallelShape;
 use crate::router::RouterMode;
 use crate::spec::{ReplayOptimizeSpec, RunSpec, SweepRouterMode, TimingKind, Topology};
 use crate::workload_spec::{SyntheticLoad, TraceFormat, WorkloadSpec};
@@ -53,8 +54,8 @@ fn a_disaggregated_run_with_kv_routing_over_a_trace() {
     let expected = Topology::Disaggregated {
         prefill_workers: 2,
         decode_workers: 3,
-        prefill_tp: 1,
-        decode_tp: 2,
+        prefill_shape: ParallelShape::tensor(1),
+        decode_shape: ParallelShape::tensor(2),
     };
     assert_eq!(run.topology, expected);
     assert_eq!(run.topology.total_gpus(), 8);
@@ -64,6 +65,23 @@ fn a_disaggregated_run_with_kv_routing_over_a_trace() {
         (prefill.kv_bytes_per_token, prefill.kv_transfer_bandwidth),
         (Some(262_144), Some(64.0))
     );
+}
+
+#[test]
+fn experts_spread_over_groups_of_gpus() {
+    let run = run(r#"{
+        "engine": {"model": "Qwen/Qwen3-30B-A3B", "backend": "vllm"},
+        "hardware": {"system": "h200_sxm"},
+        "topology": {"prefillWorkers": 1, "decodeWorkers": 2, "prefillTp": 2, "prefillMoeEp": 2,
+                     "decodeTp": 1, "decodeAttentionDp": 4, "decodeMoeTp": 1},
+        "workload": {"isl": 100, "osl": 10, "requestCount": 4, "concurrency": 2}
+    }"#);
+    let shapes: Vec<ParallelShape> = run.topology.pools().iter().map(|pool| pool.shape).collect();
+    assert_eq!(
+        shapes.iter().map(|shape| shape.spread()).collect::<Vec<_>>(),
+        [Ok((1, 2)), Ok((1, 4))]
+    );
+    assert_eq!(run.topology.total_gpus(), 2 + 2 * 4);
 }
 
 #[test]

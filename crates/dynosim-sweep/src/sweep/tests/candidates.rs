@@ -63,13 +63,13 @@ fn sizes_without_room_are_left_out() {
         .expect("tp 2 fits");
     assert_eq!(result.left_out_tps.len(), 1);
     assert_eq!(
-        (result.left_out_tps[0].role, result.left_out_tps[0].tp),
-        (WorkerRole::Aggregated, 1)
+        (result.left_out_tps[0].role, result.left_out_tps[0].shape),
+        (WorkerRole::Aggregated, ParallelShape::tensor(1))
     );
     assert!(result.left_out_tps[0].reason.contains("no room for KV cache"));
     let capacity = |tp, blocks_estimated| KvCapacity {
         role: WorkerRole::Aggregated,
-        tp,
+        shape: ParallelShape::tensor(tp),
         block_size: 16,
         blocks_used: 300,
         blocks_estimated: Some(blocks_estimated),

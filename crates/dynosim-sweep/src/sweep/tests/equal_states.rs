@@ -34,8 +34,8 @@ fn check_equivalence(spec: &ReplayOptimizeSpec, topology: Topology, expected_sim
 const TWO_AND_TWO: Topology = Topology::Disaggregated {
     prefill_workers: 2,
     decode_workers: 2,
-    prefill_tp: 1,
-    decode_tp: 1,
+    prefill_shape: ParallelShape::tensor(1),
+    decode_shape: ParallelShape::tensor(1),
 };
 
 #[test]
@@ -43,12 +43,19 @@ fn differential_equal_states_are_equal_simulations() {
     let spec = small_spec();
     // Round robin; scale 0; one per credit, of which 0.3 is not exact, so that 3 and 0.7 stand alone.
     check_equivalence(&spec, TWO_AND_TWO, 1 + 1 + 4 + 2);
-    check_equivalence(&spec, Topology::Aggregated { workers: 3, tp: 1 }, 1 + 1 + 4 * 5);
+    check_equivalence(
+        &spec,
+        Topology::Aggregated {
+            workers: 3,
+            shape: ParallelShape::tensor(1),
+        },
+        1 + 1 + 4 * 5,
+    );
     let one_prefill_worker = Topology::Disaggregated {
         prefill_workers: 1,
         decode_workers: 3,
-        prefill_tp: 1,
-        decode_tp: 1,
+        prefill_shape: ParallelShape::tensor(1),
+        decode_shape: ParallelShape::tensor(1),
     };
     check_equivalence(&spec, one_prefill_worker, 2);
 
@@ -62,7 +69,14 @@ fn differential_equal_states_are_equal_simulations() {
 
     let mut untracked = small_spec();
     untracked.router.base_config.router_track_active_blocks = false;
-    check_equivalence(&untracked, Topology::Aggregated { workers: 3, tp: 1 }, 1 + 1 + 4 + 2);
+    check_equivalence(
+        &untracked,
+        Topology::Aggregated {
+            workers: 3,
+            shape: ParallelShape::tensor(1),
+        },
+        1 + 1 + 4 + 2,
+    );
     untracked.router.base_config.router_track_prefill_tokens = false;
     check_equivalence(&untracked, TWO_AND_TWO, 2);
 }

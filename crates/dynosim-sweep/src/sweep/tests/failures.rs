@@ -28,7 +28,10 @@ fn rejections_make_a_state_infeasible() {
     let provider = TokensPerGpu(1000);
     let sweep = Sweep::new(&spec, scenario_of(&spec, workload), &provider).expect("the spec is valid");
     let topology = |tp, workers| State {
-        topology: Topology::Aggregated { workers, tp },
+        topology: Topology::Aggregated {
+            workers,
+            shape: ParallelShape::tensor(tp),
+        },
         router: RouterState::round_robin(),
     };
     let records = sweep.evaluate_states(&[topology(2, 1), topology(8, 1), topology(4, 2)]);
@@ -89,7 +92,10 @@ fn failures_are_data() {
 fn impossible_states_have_reasons() {
     let spec = small_spec();
     let state = |workers, tp| State {
-        topology: Topology::Aggregated { workers, tp },
+        topology: Topology::Aggregated {
+            workers,
+            shape: ParallelShape::tensor(tp),
+        },
         router: RouterState::kv_router(1.0, 1.0),
     };
     let records = sweep(&spec, &PolynomialTiming).evaluate_states(&[state(0, 1), state(1, 3), state(1, 1)]);

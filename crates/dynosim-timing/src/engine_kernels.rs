@@ -264,6 +264,7 @@ fn knots() -> impl Iterator<Item = u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer_mix::Windowed;
 
     const ONE_HEAD: Splitting = Splitting {
         kv_heads: 1,
@@ -293,6 +294,58 @@ mod tests {
         check(132, 4096, 40.96);
         check(1, 128, 1.28);
         check(1, 256, 1.28 + MERGE_MS);
+    }
+
+    /// Half of the layers have a window.
+    struct TwoKindsOfLayers;
+
+    impl Kernels for TwoKindsOfLayers {
+        type DecodeAttention = OnePerMultiprocessor;
+
+        fn decode_attention(&self, batch: u64) -> LayerMix<OnePerMultiprocessor> {
+            let windowed = Windowed {
+                share: 0.5,
+                attention: OnePerMultiprocessor(batch),
+            };
+            LayerMix::new(OnePerMultiprocessor(batch), Some(windowed))
+        }
+
+        fn gemm(&self, _: Gemm, _: u64) -> Reading {
+            Reading::ZERO
+        }
+
+        fn prefill_attention(&self, _: PromptBatch) -> Reading {
+            Reading::ZERO
+        }
+
+        fn all_reduce(&self, _: u64) -> Reading {
+            Reading::ZERO
+        }
+
+        fn experts(&self, _: u64) -> Reading {
+            Reading::ZERO
+        }
+
+        fn worker_all_reduce(&self, _: u64) -> Reading {
+            Reading::ZERO
+        }
+
+        fn exchange(&self, _: Dispatch, _: u64) -> Reading {
+            Reading::ZERO
+        }
+    }
+
+    #[test]
+    fn layers_with_a_window_are_not_split() {
+        let kernels = EngineKernels {
+            kernels: TwoKindsOfLayers,
+            gemm_derate: 1.0,
+            all_reduce_call_ms: 0.0,
+            decode_attention: DecodeRule::Split(ONE_HEAD),
+        };
+        let found = kernels.decode_attention(33).at(4096).ms;
+        let expected = 0.5 * (10.24 + MERGE_MS) + 0.5 * 40.96;
+        assert!((found - expected).abs() < 1e-9, "{found}, not {expected}");
     }
 
     #[test]

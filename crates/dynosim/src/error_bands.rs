@@ -89,6 +89,7 @@ pub(crate) fn error_bands(spec: &RunSpec, scenario: &Scenario, outcome: &Outcome
     let record = records().find(|record| {
         record.calibration == physics.calibration.name
             && record.system == spec.hardware.system
+            && scenario.model().is_some_and(|model| model.moe.is_none())
             && shape == ParallelShape::tensor(shape.tp)
             && record.tps.contains(&shape.tp)
     })?;

@@ -365,9 +365,9 @@ mod tests {
         // As few parts as fill them nearly as well as can be: 4 x 8 x 4 = 128 of 132.
         check(4, 8, 8192, 4);
         check(1, 8, 1 << 17, 15);
-        // Never more parts than blocks.
         check(1, 8, 1024, 7);
-        check(1, 8, 256, 2);
+        // Never more parts than blocks.
+        check(1, 8, 512, 4);
         check(1, 1, 1, 1);
     }
 

@@ -1,7 +1,7 @@
 //! How far measurements are from simulations: bands that follow from validation, and those that hold for a run.
 
 use dynosim_core::{ErrorBands, Outcome, Scenario};
-use dynosim_spec::{Admission, RunSpec, TimingKind, Topology, WorkerRole};
+use dynosim_spec::{Admission, ParallelShape, RunSpec, TimingKind, Topology, WorkerRole};
 use serde::{Deserialize, Serialize};
 
 /// Between which quantiles of measured over simulated values a band lies.
@@ -69,7 +69,7 @@ fn records() -> impl Iterator<Item = Accuracy> {
 
 /// The bands around the means of a run, if it is of a kind that was compared with measurements: with the same constants on
 /// the same GPU system, one aggregated worker of a size that was measured, in a closed loop without reuse of prefixes
-/// or rejections, and a model without experts.
+/// or rejections.
 pub(crate) fn error_bands(spec: &RunSpec, scenario: &Scenario, outcome: &Outcome) -> Option<ErrorBands> {
     let physics = scenario.physics()?;
     let report = &outcome.report;
@@ -78,27 +78,31 @@ pub(crate) fn error_bands(spec: &RunSpec, scenario: &Scenario, outcome: &Outcome
         && spec.timing.calibration.is_none()
         && spec.timing.without.is_empty();
     let config = spec.engine.config(WorkerRole::Aggregated);
-    let as_measured = [config.speedup_ratio, config.decode_speedup_ratio]
-        .iter()
-        .all(|ratio| (ratio - 1.0).abs() < f64::EPSILON)
+    let as_measured = is_one(config.speedup_ratio)
+        && is_one(config.decode_speedup_ratio)
         && report.prefix_cache_reused_ratio <= 0.0
         && report.rejections.is_empty()
         && scenario.workload().admission() != Admission::OpenLoop;
-    let has_experts = scenario.model().is_some_and(|model| model.moe.is_some());
     let Topology::Aggregated { workers: 1, shape } = spec.topology else {
         return None;
     };
     let record = records().find(|record| {
         record.calibration == physics.calibration.name
             && record.system == spec.hardware.system
+            && scenario.model().is_some_and(|model| model.moe.is_none())
+            && shape == ParallelShape::tensor(shape.tp)
             && record.tps.contains(&shape.tp)
     })?;
     let band = |band: Option<ErrorBand>, mean_ms: f64| band.filter(|_| mean_ms > 0.0).map(|band| band.around(mean_ms));
-    (defaults && as_measured && !has_experts).then(|| ErrorBands {
+    (defaults && as_measured).then(|| ErrorBands {
         basis: record.measured,
         mean_ttft_ms: band(record.ttft, report.ttft.mean),
         mean_tpot_ms: band(record.tpot, report.tpot.mean),
     })
+}
+
+fn is_one(ratio: f64) -> bool {
+    (ratio - 1.0).abs() < f64::EPSILON
 }
 
 #[cfg(test)]

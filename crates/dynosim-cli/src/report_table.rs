@@ -51,7 +51,7 @@ fn breakdown_table(breakdown: &Breakdown) -> String {
     let ttft = breakdown.ttft;
     let _ = writeln!(
         text,
-        "mean TTFT: {:.2} ms to the router, {:.2} waiting, {:.2} computing, {:.2} back to the client",
+        "mean TTFT: {:.2} ms to the router, {:.2} waiting, {:.2} from there to its end, {:.2} back to the client",
         ttft.ingress, ttft.wait, ttft.compute, ttft.egress
     );
     text

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dynosim_router::{Pool, Router};
 use dynosim_spec::{
     Backend, Calibration, Deployment, EnginePhysics, EngineSpec, GpuSpec, ModelSpec, ParallelShape, PromptSegments,
-    Request, RouterMode, RouterSettings, Rules, WeightFormat, WorkerRole, Workload,
+    Request, RouterMode, RouterSettings, Rules, StepTerm, WeightFormat, WorkerRole, Workload,
 };
 use dynosim_timing::{TimingError, TimingModel, TimingProvider};
 
@@ -175,6 +175,7 @@ impl Scenario {
         warnings.extend(self.capacity_warning(shapes));
         warnings.extend(self.context_warning());
         warnings.extend(self.calibration_warning());
+        warnings.extend(self.idle_terms_warning());
         if self
             .model()
             .is_some_and(|model| model.weights == WeightFormat::Fp8PerTensor)
@@ -208,6 +209,43 @@ impl Scenario {
             format!(
                 "no constant of the engine is known for the weights of {}: steps cost what their kernels do",
                 self.engine.model
+            )
+        })
+    }
+
+    /// Says that parts of a step are to be left out that there are not.
+    fn idle_terms_warning(&self) -> Option<String> {
+        let physics = self.physics()?;
+        let constants = &physics.calibration.constants;
+        let side_kernels = self
+            .model()
+            .is_some_and(|model| model.weights == WeightFormat::Bfloat16);
+        let client = [
+            &constants.ingress_ms,
+            &constants.ingress_us_per_token,
+            &constants.egress_ms,
+            &constants.resend_ms,
+        ];
+        let idle: Vec<&str> = [
+            ("gemmDerate", StepTerm::GemmDerate, constants.gemm_derate.is_some()),
+            (
+                "allReduceCall",
+                StepTerm::AllReduceCall,
+                constants.all_reduce_call_us.is_some(),
+            ),
+            ("stepConstant", StepTerm::StepConstant, constants.step_ms.is_some()),
+            ("sideKernels", StepTerm::SideKernels, side_kernels),
+            ("client", StepTerm::Client, client.into_iter().any(Option::is_some)),
+        ]
+        .into_iter()
+        .filter(|&(_, term, there)| !there && !physics.has(term))
+        .map(|(name, ..)| name)
+        .collect();
+        (!idle.is_empty()).then(|| {
+            format!(
+                "timing.without: {} has no effect, because there is nothing of it to leave out with calibration {}",
+                idle.join(", "),
+                physics.calibration.name
             )
         })
     }

@@ -207,6 +207,14 @@ impl Calibration {
         section.required("date", &mut self.date, &Text);
         section.object("constants", Presence::Required, |section| {
             self.constants.fields(section);
+            if self.constants.decode_attention_floor_us.is_some()
+                && self.constants.decode_attention_bandwidth_tb_s.is_none()
+            {
+                section.violation(
+                    "decodeAttentionFloorUs",
+                    "only counts beside decodeAttentionBandwidthTbS; give that, too, or leave it out",
+                );
+            }
         });
     }
 }
@@ -243,6 +251,11 @@ mod tests {
         };
         check("1.25", "-1", "constants.gemmDerate.value");
         check("gemmDerate", "gemmDerat", "did you mean `gemmDerate`");
+        check(
+            "gemmDerate",
+            "decodeAttentionFloorUs",
+            "only counts beside decodeAttentionBandwidthTbS",
+        );
         check(
             r#", "source": "own sweep""#,
             "",

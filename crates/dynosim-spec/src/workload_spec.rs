@@ -76,14 +76,14 @@ impl SyntheticWorkload {
 
     /// The shortest of lengths that go up to `most_tokens`: the ratio times that, rounded down, but at least 1.
     ///
-    /// The product is rounded to the nearest `f64` first.
+    /// A product that binary fractions put just below a whole number counts as that number.
     pub fn least_tokens(&self, most_tokens: u32) -> u32 {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "the cast saturates, and a share of a u32 does not exceed it"
         )]
-        let least = (f64::from(most_tokens) * self.length_range_ratio).floor() as u32;
+        let least = (f64::from(most_tokens) * self.length_range_ratio + 1e-6).floor() as u32;
         least.clamp(1, most_tokens.max(1))
     }
 

@@ -487,7 +487,7 @@ fn own_notes(factors: &[Factor], parameters: &[Parameter], fit: &Fit) -> Vec<Str
         } else if value <= parameter.least || value >= parameter.most {
             let bound = factor.value_at(value);
             notes.push(format!(
-                "{key} is at its bound of {bound}: what it stands for is not what is missing"
+                "{key} ended at {bound:.4}, the bound of its search: do not trust it, something else is missing"
             ));
         }
     }

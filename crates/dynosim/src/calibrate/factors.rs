@@ -78,10 +78,11 @@ impl Factor {
         let bandwidth_tb_s = gpu.memory_bandwidth / 1e12;
         let unit = if self.neutral.is_some() { 1.0 } else { bandwidth_tb_s };
         let start = self.value_in(record).or(self.neutral).unwrap_or(bandwidth_tb_s / 3.0);
+        // A record may hold what the search would not look for; the search must not make it worse by that.
         Parameter {
             start: self.place_of(start),
-            least: self.place_of(self.bounds.0 * unit),
-            most: self.place_of(self.bounds.1 * unit),
+            least: self.place_of(start.min(self.bounds.0 * unit)),
+            most: self.place_of(start.max(self.bounds.1 * unit)),
             step: self.step,
         }
     }
@@ -145,5 +146,8 @@ mod tests {
         assert!((start - 1.3).abs() < 1e-12);
         assert!((derate.error_of(1.3, 0.1) - 0.13).abs() < 1e-12);
         assert_eq!(find("kvCapacityFactor"), None);
+        derate.put(&mut record, 9.0, "a test");
+        let parameter = derate.parameter(&record, &gpu);
+        assert!(parameter.least < parameter.start && parameter.start <= parameter.most);
     }
 }

@@ -20,6 +20,8 @@ pub struct Choices {
     pub cases: usize,
     /// Cases in which simulations choose what measurements choose, or both find that nothing is within the bound.
     pub agreements: usize,
+    /// Those of them in which both find that nothing is within the bound.
+    pub empty: usize,
     /// Cases in which simulations find nothing within the bound, and measurements do.
     pub misses: usize,
     /// Cases in which the simulated choice exceeds the bound when measured.
@@ -106,6 +108,10 @@ fn sum_up(details: Vec<ChoiceCase>) -> Choices {
     Choices {
         cases: details.len(),
         agreements: details.iter().filter(|case| case.agrees).count(),
+        empty: details
+            .iter()
+            .filter(|case| case.simulated.is_none() && case.measured.is_none())
+            .count(),
         misses: details
             .iter()
             .filter(|case| case.simulated.is_none() && case.measured.is_some())

@@ -184,8 +184,12 @@ fn choice_line(title: &str, choices: &Choices) -> String {
             percent(worst)
         )
     });
+    let empty = match choices.empty {
+        0 => String::new(),
+        cases => format!(" (in {cases} of them nothing is within the bound, by both)"),
+    };
     format!(
-        "  {title}same tp and concurrency as measured in {} of {} cases{regret}{misses}{exceedances}\n",
+        "  {title}same tp and concurrency as measured in {} of {} cases{empty}{regret}{misses}{exceedances}\n",
         choices.agreements, choices.cases
     )
 }

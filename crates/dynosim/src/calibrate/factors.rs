@@ -130,6 +130,8 @@ mod tests {
                 let value = factor.value_at(place);
                 factor.put(&mut record, value, "a test");
                 assert_eq!(factor.value_in(&record), Some(value));
+                // The floor only counts beside it.
+                record.constants.decode_attention_bandwidth_tb_s = Some(Constant::new(2.0, "a test"));
                 let text = serde_json::to_string(&record).expect("a record is JSON");
                 Calibration::from_json(&text).expect("the record is valid");
             }

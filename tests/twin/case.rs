@@ -5,8 +5,8 @@ use std::sync::Arc;
 use dynosim::core::{Outcome, Stepping};
 use dynosim::spec::{
     Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, HardwareSpec, Limit, ParallelShape,
-    PreemptionMode, Request, Rules, RunSpec, SimDuration, SyntheticLoad, SyntheticWorkload, TimingKind, Topology,
-    Workload, WorkloadBuilder, WorkloadSpec,
+    PreemptionMode, Request, Rules, RunSpec, SimDuration, SyntheticLoad, SyntheticWorkload, TimingKind, TimingSpec,
+    Topology, Workload, WorkloadBuilder, WorkloadSpec,
 };
 use dynosim::timing::{DecodeInputs, PolynomialTiming, TimingModel};
 use dynosim::{Error, Run};
@@ -118,6 +118,9 @@ impl Case {
             WorkloadSpec::Synthetic(SyntheticWorkload::new(1, 1, 1, load)),
         );
         spec.timing.provider = TimingKind::Polynomial;
+        if self.rules == Rules::VllmV1Async {
+            spec.timing.calibration = Some(TimingSpec::NO_CALIBRATION.to_owned());
+        }
         spec
     }
 

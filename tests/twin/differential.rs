@@ -21,6 +21,11 @@ proptest! {
     }
 
     #[test]
+    fn differential_vllm_v1_async_equals_its_plain_twin(case in Case::any(Rules::VllmV1Async)) {
+        check(&case)?;
+    }
+
+    #[test]
     fn differential_dynosim_1_2_equals_its_plain_twin(case in Case::any(Rules::Dynosim12)) {
         check(&case)?;
     }

@@ -20,6 +20,12 @@ pub(super) struct Worker {
     jobs: BTreeMap<usize, Job>,
     waiting: VecDeque<usize>,
     running: Vec<usize>,
+    /// Passes begun so far.
+    passes: usize,
+    /// Where passes are scheduled one ahead: requests that the scheduler has not seen, with the passes begun before they
+    /// came, and the pass in which each finished request finished whose blocks and place are not free yet.
+    unseen: VecDeque<(usize, usize)>,
+    leaving: Vec<(usize, Job)>,
 }
 
 /// What comes of one pass.
@@ -72,13 +78,43 @@ impl Worker {
             jobs: BTreeMap::new(),
             waiting: VecDeque::new(),
             running: Vec::new(),
+            passes: 0,
+            unseen: VecDeque::new(),
+            leaving: Vec::new(),
         }
     }
 
     pub(super) fn enqueue(&mut self, request: usize, prompt: Vec<Token>, output_tokens: usize) {
         let job = Job::new(request, prompt, output_tokens, &mut self.blocks);
         self.jobs.insert(request, job);
-        self.waiting.push_back(request);
+        if self.looks_ahead() {
+            self.unseen.push_back((self.passes, request));
+        } else {
+            self.waiting.push_back(request);
+        }
+    }
+
+    /// Whether a pass is scheduled when the one before it begins.
+    fn looks_ahead(&self) -> bool {
+        self.rules == Rules::VllmV1Async
+    }
+
+    /// Lets the scheduler see what was known when this many passes had not begun yet.
+    fn see(&mut self, passes: usize) {
+        while let Some(&(begun, request)) = self.unseen.front()
+            && begun < passes
+        {
+            self.unseen.pop_front();
+            self.waiting.push_back(request);
+        }
+        let blocks = &mut self.blocks;
+        self.leaving.retain_mut(|(finished_in, job)| {
+            let stays = *finished_in >= passes;
+            if !stays {
+                job.release(blocks);
+            }
+            stays
+        });
     }
 
     pub(super) fn has_work(&self) -> bool {
@@ -92,6 +128,33 @@ impl Worker {
     /// Runs one pass that begins at `now`.
     pub(super) fn pass(&mut self, now: u64) -> Pass {
         let mut pass = Pass::default();
+        self.passes += 1;
+        // What came before the last pass began, and what finished before it.
+        self.see(self.passes - 1);
+        if self.waiting.is_empty() && self.unseen.is_empty() {
+            // Nobody waits for what is not free yet.
+            self.see(usize::MAX);
+        }
+        let mut schedule = self.schedule(&mut pass);
+        if self.running.is_empty() {
+            // Nothing could be scheduled ahead.
+            self.see(usize::MAX);
+            schedule = self.schedule(&mut pass);
+        }
+        // Blocks of requests that finished in the last pass are free once this one is scheduled.
+        self.see_finished();
+        self.emit(&schedule, now, &mut pass);
+        pass.progress |= !pass.tokens.is_empty();
+        pass
+    }
+
+    fn see_finished(&mut self) {
+        for (_, mut job) in std::mem::take(&mut self.leaving) {
+            job.release(&mut self.blocks);
+        }
+    }
+
+    fn schedule(&mut self, pass: &mut Pass) -> Schedule {
         let mut schedule = Schedule {
             budget: self
                 .config
@@ -100,13 +163,9 @@ impl Worker {
             parts: BTreeMap::new(),
             preempted: false,
         };
-        self.schedule_running(&mut schedule, &mut pass);
-        self.admit_waiting(&mut schedule, &mut pass);
-
-        let prefill_end = now + self.prefill_time(&schedule);
-        self.emit(&schedule, prefill_end, &mut pass);
-        pass.progress |= !pass.tokens.is_empty();
-        pass
+        self.schedule_running(&mut schedule, pass);
+        self.admit_waiting(&mut schedule, pass);
+        schedule
     }
 
     fn schedule_running(&mut self, schedule: &mut Schedule, pass: &mut Pass) {
@@ -119,7 +178,7 @@ impl Worker {
                 Attempt::Scheduled { .. } => index += 1,
                 Attempt::SelfPreempted => {}
             }
-            if self.rules == Rules::VllmV1 {
+            if self.rules != Rules::Dynosim12 {
                 // The next one is the next one, whoever left the list before it.
                 let next = after
                     .iter()
@@ -132,7 +191,7 @@ impl Worker {
     fn admit_waiting(&mut self, schedule: &mut Schedule, pass: &mut Pass) {
         let limit = self.config.max_num_seqs.map_or(usize::MAX, |seqs| seqs as usize);
         while !schedule.preempted
-            && self.running.len() < limit
+            && self.running.len() + self.leaving.len() < limit
             && let Some(&id) = self.waiting.front()
         {
             let Attempt::Scheduled { cached, used } = self.attempt(id, true, schedule, pass) else {
@@ -150,7 +209,7 @@ impl Worker {
 
     /// Whether prompts arrive complete, outside the token budget.
     fn takes_prompts_whole(&self) -> bool {
-        self.rules == Rules::VllmV1 && self.config.role == WorkerRole::Decode
+        self.rules != Rules::Dynosim12 && self.config.role == WorkerRole::Decode
     }
 
     fn attempt(&mut self, id: usize, waits: bool, schedule: &mut Schedule, pass: &mut Pass) -> Attempt {
@@ -170,7 +229,7 @@ impl Worker {
             return Attempt::Blocked;
         }
         let target = base + want;
-        if rules == Rules::VllmV1 {
+        if rules != Rules::Dynosim12 {
             if waits && !Self::fits(job, target, &self.blocks) {
                 return Attempt::Blocked;
             }
@@ -214,7 +273,7 @@ impl Worker {
         }
         let resident = |block: &&Block| matches!(**block, Block::Full(id) if self.blocks.is_resident(id));
         let mut run = job.layout.iter().take_while(resident).count();
-        if self.rules == Rules::VllmV1 {
+        if self.rules != Rules::Dynosim12 {
             run = run.min((job.tokens.len() - 1) / self.blocks.block_size);
         }
         (run * self.blocks.block_size).min(job.prompt_tokens)
@@ -242,9 +301,10 @@ impl Worker {
         pass.preemptions.push(id);
     }
 
-    fn prefill_time(&self, schedule: &Schedule) -> u64 {
+    /// The prompts that a pass computes; `None` if there are none.
+    fn prompts(&self, schedule: &Schedule) -> Option<StepShape> {
         if self.config.role == WorkerRole::Decode {
-            return 0;
+            return None;
         }
         let mut step = StepShape::default();
         for part in schedule.parts.values().filter(|part| part.prompt_tokens > 0) {
@@ -252,15 +312,13 @@ impl Worker {
             step.prefill_tokens += (part.prompt_before + part.prompt_tokens) as u64;
             step.prefill_prefix_tokens += part.prompt_before as u64;
         }
-        if step.prefill_seqs == 0 {
-            return 0;
-        }
-        nanos(self.timing.prefill(&step).ms, self.config.speedup_ratio)
+        (step.prefill_seqs > 0).then_some(step)
     }
 
-    fn decode_time(&self, batch: &[usize]) -> u64 {
+    /// The tokens that a pass generates; `None` if there are none.
+    fn decodes(&self, batch: &[usize]) -> Option<StepShape> {
         if batch.is_empty() || self.config.role == WorkerRole::Prefill {
-            return 0;
+            return None;
         }
         let mut step = StepShape::default();
         for id in batch {
@@ -270,11 +328,28 @@ impl Worker {
         let block_size = u64::from(self.config.block_size.tokens());
         step.active_kv_tokens = self.blocks.active() as u64 * block_size;
         step.total_kv_tokens = u64::from(self.config.num_gpu_blocks.unwrap_or_default()) * block_size;
-        let ratio = self.config.speedup_ratio * self.config.decode_speedup_ratio;
-        nanos(self.timing.decode(&step).ms, ratio)
+        Some(step)
     }
 
-    fn emit(&mut self, schedule: &Schedule, prefill_end: u64, pass: &mut Pass) {
+    /// When the prompts of a pass that begins at `now` are computed, and when everybody else has a token.
+    fn ends(&self, now: u64, schedule: &Schedule, batch: &[usize]) -> (u64, u64) {
+        let prompts = self.prompts(schedule).map(|step| self.timing.prefill(&step).ms);
+        let decodes = self.decodes(batch).map(|step| self.timing.decode(&step).ms);
+        let ratio = self.config.speedup_ratio;
+        if let (true, Some(prompts)) = (self.looks_ahead(), prompts) {
+            // All in one.
+            let end = now + nanos(prompts + decodes.unwrap_or(0.0), ratio);
+            return (end, end);
+        }
+        let prefill_end = now + prompts.map_or(0, |ms| nanos(ms, ratio));
+        let decode_ratio = ratio * self.config.decode_speedup_ratio;
+        (
+            prefill_end,
+            prefill_end + decodes.map_or(0, |ms| nanos(ms, decode_ratio)),
+        )
+    }
+
+    fn emit(&mut self, schedule: &Schedule, now: u64, pass: &mut Pass) {
         let ready: Vec<usize> = self
             .running
             .iter()
@@ -282,14 +357,14 @@ impl Worker {
             .filter(|id| self.jobs[id].is_ready())
             .collect();
         let first_tokens: Vec<usize> = match (self.rules, self.config.role) {
-            (Rules::VllmV1, WorkerRole::Aggregated) => {
+            (Rules::VllmV1 | Rules::VllmV1Async, WorkerRole::Aggregated) => {
                 let given_prompt = |id: &&usize| schedule.parts.get(id).is_some_and(|part| part.prompt_tokens > 0);
                 ready.iter().filter(given_prompt).copied().collect()
             }
             _ => Vec::new(),
         };
         let batch: Vec<usize> = ready.iter().filter(|id| !first_tokens.contains(id)).copied().collect();
-        let decode_end = prefill_end + self.decode_time(&batch);
+        let (prefill_end, decode_end) = self.ends(now, schedule, &batch);
 
         for id in ready {
             if !self.running.contains(&id) || !self.emit_token(id, pass) {
@@ -304,7 +379,11 @@ impl Worker {
             if self.jobs[&id].remaining == 0 {
                 self.running.retain(|&other| other != id);
                 let mut job = self.jobs.remove(&id).expect("it is here");
-                job.release(&mut self.blocks);
+                if self.looks_ahead() {
+                    self.leaving.push((self.passes, job));
+                } else {
+                    job.release(&mut self.blocks);
+                }
                 pass.finished.push(id);
             }
         }
@@ -320,7 +399,7 @@ impl Worker {
         loop {
             let job = self.jobs.get_mut(&id).expect("it is here");
             job.append();
-            if self.rules == Rules::VllmV1 {
+            if self.rules != Rules::Dynosim12 {
                 return true;
             }
             let blocks = job.layout.len();

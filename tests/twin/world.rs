@@ -384,7 +384,7 @@ fn never_runs(config: &EngineConfig, rules: Rules, input_tokens: u32, output_tok
     let too_large = config
         .num_gpu_blocks
         .is_some_and(|blocks| config.block_size.blocks_for(tokens) > blocks);
-    let arrives_whole = rules == Rules::VllmV1 && config.role == WorkerRole::Decode;
+    let arrives_whole = rules != Rules::Dynosim12 && config.role == WorkerRole::Decode;
     let too_long = !config.enable_chunked_prefill
         && !arrives_whole
         && config

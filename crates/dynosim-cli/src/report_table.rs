@@ -67,6 +67,9 @@ fn facts(spec: &RunSpec, outcome: &Outcome, step_times: &StepTimes) -> Vec<(&'st
         .map(|request| u64::from(request.preemptions))
         .sum();
     let mut facts = vec![("deployment", deployment(spec)), ("step times", step_times.to_string())];
+    if let Some(calibration) = &report.calibration {
+        facts.push(("calibration", calibration.clone()));
+    }
     if matches!(spec.topology, Topology::Disaggregated { .. }) {
         facts.push(("KV transfer", kv_transfer(&spec.engine)));
     }

@@ -162,6 +162,7 @@ impl<'a> Run<'a> {
             let overload = overload_warning(&outcome);
             outcome.report.warnings.extend(overload);
         }
+        outcome.report.calibration = scenario.physics().map(|physics| physics.calibration.name.clone());
         if self.timing.is_none() {
             outcome.report.error_bands = error_bands(spec, &scenario, &outcome);
         }

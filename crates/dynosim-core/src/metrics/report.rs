@@ -27,7 +27,7 @@ pub struct Rejection {
 /// Metrics of one run. Times are milliseconds, rates are per second of simulated time.
 ///
 /// Serialises as one flat object: 65 metrics under the names of the reference, then
-/// `rejected_requests`, `rejections`, `warnings`, `extrapolated_share` and `error_bands`; if asked for, `breakdown`, an object.
+/// `rejected_requests`, `rejections`, `warnings`, `extrapolated_share`, `calibration` and `error_bands`; if asked for, `breakdown`, an object.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
     /// Requests of the workload.
@@ -62,6 +62,8 @@ pub struct Report {
     pub extrapolated_share: f64,
     /// What step time was spent on, if that was asked for.
     pub breakdown: Option<Breakdown>,
+    /// Name of the calibration whose constants were added to kernels; `None` under rules that add nothing.
+    pub calibration: Option<String>,
     /// Where measurements are to be expected; `None` if nothing comparable was validated.
     pub error_bands: Option<ErrorBands>,
 }
@@ -130,6 +132,7 @@ impl Report {
                 ),
                 ..breakdown
             }),
+            calibration: None,
             error_bands: None,
         }
     }
@@ -189,7 +192,7 @@ impl Report {
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let metrics = self.metrics();
-        let mut map = serializer.serialize_map(Some(metrics.len() + 5 + usize::from(self.breakdown.is_some())))?;
+        let mut map = serializer.serialize_map(Some(metrics.len() + 6 + usize::from(self.breakdown.is_some())))?;
         for (key, value) in &metrics {
             if Self::is_count(key) {
                 // Counts stay below 2^53, where f64 is exact.
@@ -203,6 +206,7 @@ impl Serialize for Report {
         map.serialize_entry("rejections", &self.rejections)?;
         map.serialize_entry("warnings", &self.warnings)?;
         map.serialize_entry("extrapolated_share", &self.extrapolated_share)?;
+        map.serialize_entry("calibration", &self.calibration)?;
         map.serialize_entry("error_bands", &self.error_bands)?;
         if let Some(breakdown) = &self.breakdown {
             map.serialize_entry("breakdown", breakdown)?;

@@ -95,47 +95,30 @@ impl<K: Kernels> FusedModel<K> {
 
     /// The operators of a pass by what they are, with what the calibration adds to them apart.
     fn operator_terms(&self, operators: &[OperatorCost], tokens: u64) -> Vec<PriceTerm> {
-        let DenseModel { shape, kernels, .. } = &self.dense;
-        let mut terms = [
-            ("gemm", 0.0),
-            ("gemm_derate", 0.0),
-            ("logits", 0.0),
-            ("attention", 0.0),
-            ("all_reduce", 0.0),
-            ("all_reduce_call", 0.0),
-            ("memory_bound", 0.0),
-            ("experts", 0.0),
-            ("expert_dispatch", 0.0),
-        ]
-        .map(|(name, ms)| PriceTerm::new(name, ms));
+        let kernels = &self.dense.kernels;
+        let calls = |operator: &OperatorCost| f64::from(operator.count) * kernels.all_reduce_call_ms();
+        let mut terms = Vec::new();
         for operator in operators {
-            let (term, extra) = match operator.name {
+            let (term, added) = match operator.name {
                 "qkv_gemm" | "proj_gemm" | "gate_ffn1_gemm" | "ffn2_gemm" | "router_gemm" => {
-                    (0, Some((1, kernels.derated_ms(operator.ms, tokens))))
+                    ("gemm", Some(("gemm_derate", kernels.derated_ms(operator.ms, tokens))))
                 }
-                "logits_gemm" => (2, None),
-                "attention" => (3, None),
-                "embedding_ar" | "ar_1" | "ar_2" => {
-                    (4, Some((5, f64::from(operator.count) * kernels.all_reduce_call_ms())))
-                }
-                "moe" => (7, None),
+                "logits_gemm" => ("logits", None),
+                "attention" => ("attention", None),
+                "embedding_ar" | "ar_1" | "ar_2" => ("all_reduce", Some(("all_reduce_call", calls(operator)))),
+                "moe" => ("experts", None),
                 "moe_pre_dispatch" | "moe_post_dispatch" => {
-                    (8, Some((5, f64::from(operator.count) * kernels.all_reduce_call_ms())))
+                    ("expert_dispatch", Some(("all_reduce_call", calls(operator))))
                 }
-                _ => (6, None),
+                _ => ("memory_bound", None),
             };
-            terms[term].ms += operator.ms;
-            if let Some((other, ms)) = extra {
-                terms[term].ms -= ms;
-                terms[other].ms += ms;
+            let added_ms = added.map_or(0.0, |(_, ms)| ms);
+            add_term(&mut terms, term, operator.ms - added_ms);
+            if let Some((term, ms)) = added {
+                add_term(&mut terms, term, ms);
             }
         }
-        let dense_terms = 7;
-        let count = match shape.experts {
-            None => dense_terms,
-            Some(_) => terms.len(),
-        };
-        terms[..count].to_vec()
+        terms
     }
 
     /// The terms of a step that only generates; what padding adds is apart.
@@ -183,6 +166,14 @@ impl<K: Kernels> FusedModel<K> {
 
     fn decode_attention(&self, batch: u64, kv_tokens: u64) -> Reading {
         self.dense.ask_row(batch, |row| row.attention().at(kv_tokens))
+    }
+}
+
+/// Adds to the term of this name, which is new if there is none.
+fn add_term(terms: &mut Vec<PriceTerm>, name: &'static str, ms: f64) {
+    match terms.iter_mut().find(|term| term.name == name) {
+        Some(term) => term.ms += ms,
+        None => terms.push(PriceTerm::new(name, ms)),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use dynosim_spec::{CalibrationConstants, EnginePhysics, SimDuration, SimTime, StepTerm};
+use dynosim_spec::{EnginePhysics, SimDuration, SimTime, StepTerm};
 
 /// How long requests and tokens are on their way. Nothing by default.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -16,11 +16,8 @@ pub(crate) struct ClientPath {
 
 impl ClientPath {
     pub(crate) fn of(physics: &EnginePhysics) -> Self {
-        if !physics.has(StepTerm::Client) {
-            return Self::default();
-        }
         let constants = &physics.calibration.constants;
-        let value = |constant| CalibrationConstants::value(constant, 0.0);
+        let value = |constant| physics.value(StepTerm::Client, constant, 0.0);
         Self {
             ingress: span(value(constants.ingress_ms.as_ref())),
             ingress_us_per_token: value(constants.ingress_us_per_token.as_ref()),

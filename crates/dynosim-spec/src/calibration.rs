@@ -88,6 +88,11 @@ impl EnginePhysics {
     pub fn has(&self, term: StepTerm) -> bool {
         !self.without.contains(&term)
     }
+
+    /// The value of a constant that belongs to a part of a step, or what is neutral.
+    pub fn value(&self, term: StepTerm, constant: Option<&Constant>, neutral: f64) -> f64 {
+        CalibrationConstants::value(constant.filter(|_| self.has(term)), neutral)
+    }
 }
 
 macro_rules! constants {

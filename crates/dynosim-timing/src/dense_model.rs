@@ -2,7 +2,6 @@
 
 use crate::decode_inputs::DecodeInputs;
 use crate::decode_rows::{DecodeRow, DecodeRows, Padding};
-use crate::graph_sizes::GraphSizes;
 use crate::model::{Price, StepShape, TimingModel};
 use crate::operators::{DenseShape, Kernels, Operators, PromptBatch, total};
 use crate::polynomial::DECODE_FLOOR_MS;
@@ -20,19 +19,15 @@ pub(crate) struct DenseModel<K: Kernels> {
 
 impl<K: Kernels> DenseModel<K> {
     pub(crate) fn new(shape: DenseShape, kernels: K) -> Self {
-        Self {
-            shape,
-            kernels,
-            decode_rows: DecodeRows::new(Padding::NONE),
-        }
+        Self::padded(shape, kernels, Padding::NONE)
     }
 
-    /// The same with generating steps padded to these sizes and longer by a constant.
-    pub(crate) fn padded(shape: DenseShape, kernels: K, sizes: GraphSizes, step_ms: f64) -> Self {
+    /// The same with more to do in steps that only generate.
+    pub(crate) fn padded(shape: DenseShape, kernels: K, padding: Padding) -> Self {
         Self {
             shape,
             kernels,
-            decode_rows: DecodeRows::new(Padding { sizes, step_ms }),
+            decode_rows: DecodeRows::new(padding),
         }
     }
 

@@ -45,17 +45,10 @@ impl<K: Kernels> EngineKernels<K> {
     /// Kernels on a GPU with so many multiprocessors.
     pub(crate) fn new(kernels: K, shape: &DenseShape, multiprocessors: u64, physics: &EnginePhysics) -> Self {
         let constants = &physics.calibration.constants;
-        let value = |term, constant, neutral| {
-            if physics.has(term) {
-                CalibrationConstants::value(constant, neutral)
-            } else {
-                neutral
-            }
-        };
-        let call_us = value(StepTerm::AllReduceCall, constants.all_reduce_call_us.as_ref(), 0.0);
+        let call_us = physics.value(StepTerm::AllReduceCall, constants.all_reduce_call_us.as_ref(), 0.0);
         Self {
             kernels,
-            gemm_derate: value(StepTerm::GemmDerate, constants.gemm_derate.as_ref(), 1.0),
+            gemm_derate: physics.value(StepTerm::GemmDerate, constants.gemm_derate.as_ref(), 1.0),
             all_reduce_call_ms: if shape.tp > 1 { call_us / 1e3 } else { 0.0 },
             decode_attention: decode_rule(shape, multiprocessors, physics),
         }

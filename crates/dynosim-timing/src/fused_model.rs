@@ -1,8 +1,9 @@
 //! Prices of the passes of a model in an engine that computes prompts and generated tokens together.
 
-use dynosim_spec::{CalibrationConstants, Deployment, EnginePhysics, StepTerm};
+use dynosim_spec::{Deployment, EnginePhysics, StepTerm};
 
 use crate::decode_inputs::DecodeInputs;
+use crate::decode_rows::Padding;
 use crate::dense_model::DenseModel;
 use crate::engine_kernels::EngineKernels;
 use crate::graph_sizes::GraphSizes;
@@ -32,12 +33,8 @@ pub(crate) struct FusedModel<K: Kernels> {
 
 impl<K: Kernels> FusedModel<K> {
     pub(crate) fn new(shape: DenseShape, kernels: K, deployment: &Deployment, physics: &EnginePhysics) -> Self {
-        let constants = &physics.calibration.constants;
-        let step_ms = if physics.has(StepTerm::StepConstant) {
-            CalibrationConstants::value(constants.step_ms.as_ref(), 0.0)
-        } else {
-            0.0
-        };
+        let step_ms = physics.calibration.constants.step_ms.as_ref();
+        let step_ms = physics.value(StepTerm::StepConstant, step_ms, 0.0);
         let sizes = if physics.has(StepTerm::GraphPadding) {
             GraphSizes::of((deployment.engine.max_num_seqs).map(|seqs| shape.sequences_of_group(seqs)))
         } else {
@@ -48,10 +45,14 @@ impl<K: Kernels> FusedModel<K> {
         } else {
             0.0
         };
+        let padding = Padding {
+            sizes,
+            step_ms: step_ms + side_work_ms,
+        };
         let attention_launch = kernels.prefill_attention(PromptBatch::new(1, 1, 0));
         let kernels = EngineKernels::new(kernels, &shape, deployment.gpu.multiprocessors.into(), physics);
         Self {
-            dense: DenseModel::padded(shape, kernels, sizes, step_ms + side_work_ms),
+            dense: DenseModel::padded(shape, kernels, padding),
             by_own_length: physics.has(StepTerm::PromptSquares),
             step_ms,
             side_work_ms,

@@ -217,29 +217,24 @@ impl Scenario {
     fn idle_terms_warning(&self) -> Option<String> {
         let physics = self.physics()?;
         let constants = &physics.calibration.constants;
-        let side_kernels = self
-            .model()
-            .is_some_and(|model| model.weights == WeightFormat::Bfloat16);
+        let is_fp8 = |weights| matches!(weights, WeightFormat::Fp8PerTensor | WeightFormat::Fp8Block);
+        let side_kernels = self.model().is_some_and(|model| !is_fp8(model.weights));
         let client = [
             &constants.ingress_ms,
             &constants.ingress_us_per_token,
             &constants.egress_ms,
             &constants.resend_ms,
         ];
-        let idle: Vec<&str> = [
-            ("gemmDerate", StepTerm::GemmDerate, constants.gemm_derate.is_some()),
-            (
-                "allReduceCall",
-                StepTerm::AllReduceCall,
-                constants.all_reduce_call_us.is_some(),
-            ),
-            ("stepConstant", StepTerm::StepConstant, constants.step_ms.is_some()),
-            ("sideKernels", StepTerm::SideKernels, side_kernels),
-            ("client", StepTerm::Client, client.into_iter().any(Option::is_some)),
+        let idle: Vec<String> = [
+            (StepTerm::GemmDerate, constants.gemm_derate.is_some()),
+            (StepTerm::AllReduceCall, constants.all_reduce_call_us.is_some()),
+            (StepTerm::StepConstant, constants.step_ms.is_some()),
+            (StepTerm::SideKernels, side_kernels),
+            (StepTerm::Client, client.into_iter().any(Option::is_some)),
         ]
         .into_iter()
-        .filter(|&(_, term, there)| !there && !physics.has(term))
-        .map(|(name, ..)| name)
+        .filter(|&(term, there)| !there && !physics.has(term))
+        .map(|(term, _)| term.to_string())
         .collect();
         (!idle.is_empty()).then(|| {
             format!(
@@ -430,6 +425,37 @@ mod tests {
             ..ParallelShape::tensor(2)
         };
         check(None, three_groups, Err(impossible));
+    }
+
+    #[test]
+    fn parts_that_there_are_not_cannot_be_left_out() {
+        let idle = |weights| {
+            let engine = EngineSpec::new("small", Backend::Vllm);
+            let model = ModelSpec {
+                weights,
+                ..small_model(None)
+            };
+            let gpu = GpuSpec::find("h200_sxm").expect("the system is known");
+            let workload = WorkloadBuilder::new(BlockSize::new(1).expect("not zero")).build(Admission::OpenLoop);
+            let physics = EnginePhysics {
+                calibration: Calibration::neutral("mine", Backend::Vllm, weights),
+                without: vec![StepTerm::SideKernels, StepTerm::Client, StepTerm::Pipeline],
+            };
+            let scenario = Scenario::new(engine, Some(model), gpu, workload).with_physics(physics);
+            scenario.idle_terms_warning().expect("a neutral record has no client")
+        };
+        for weights in [WeightFormat::Bfloat16, WeightFormat::Mxfp4Experts] {
+            assert!(
+                idle(weights).starts_with("timing.without: client has no effect"),
+                "{weights:?}"
+            );
+        }
+        for weights in [WeightFormat::Fp8PerTensor, WeightFormat::Fp8Block] {
+            assert!(
+                idle(weights).starts_with("timing.without: sideKernels, client has"),
+                "{weights:?}"
+            );
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod document;
 mod rule;
 mod section;
 
-pub(crate) use choice::OneOf;
+pub(crate) use choice::{Choice, OneOf};
 pub(crate) use document::{Document, parse};
 pub(crate) use rule::{Flag, OrNull, Real, Text, Whole};
 pub(crate) use section::{Findings, Presence, Section};

@@ -1,9 +1,11 @@
 //! Small objects that both documents contain.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Backend, Rules};
-use crate::reader::{Flag, OneOf, Presence, Section, Text, Whole};
+use crate::reader::{Choice, Flag, OneOf, Presence, Section, Text, Whole};
 
 /// The GPUs: the `hardware` object of a spec.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -118,6 +120,13 @@ impl StepTerm {
         Self::StepConstant,
         Self::Client,
     ];
+}
+
+/// The word for it in a spec.
+impl fmt::Display for StepTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.word())
+    }
 }
 
 impl TimingSpec {

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use dynosim::Run;
 use dynosim::core::{Outcome, Stepping};
 use dynosim::spec::{
-    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, HardwareSpec, Limit, ParallelShape, Request,
-    Rules, RunSpec, SimDuration, SimTime, StepTerm, SyntheticLoad, SyntheticWorkload, TimingKind, Topology, Workload,
-    WorkloadBuilder, WorkloadSpec,
+    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, Limit, Request, Rules, SimDuration, SimTime,
+    StepTerm, Workload, WorkloadBuilder,
 };
 use dynosim::timing::{DecodeInputs, Price, StepShape, TimingModel};
+
+use crate::one_worker::one_worker;
 
 #[derive(Debug)]
 struct CountedTokens;
@@ -74,17 +75,7 @@ impl Example {
             max_num_seqs: Some(Limit::AtMost(self.max_num_seqs)),
             ..EngineArgs::default()
         };
-        let load = SyntheticLoad::ArrivalIntervalMs(0.0);
-        let mut spec = RunSpec::new(
-            engine,
-            HardwareSpec::new("h200_sxm"),
-            Topology::Aggregated {
-                workers: 1,
-                shape: ParallelShape::tensor(1),
-            },
-            WorkloadSpec::Synthetic(SyntheticWorkload::new(1, 1, 1, load)),
-        );
-        spec.timing.provider = TimingKind::Polynomial;
+        let mut spec = one_worker(engine);
         if self.calibration != "bundled" {
             spec.timing.calibration = Some(self.calibration.to_owned());
         }

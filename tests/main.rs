@@ -7,6 +7,7 @@ mod golden;
 mod invariants;
 mod layering;
 mod limits;
+mod one_worker;
 mod random_cases;
 mod sglang_examples;
 mod table_warnings;

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use dynosim::Run;
 use dynosim::core::Outcome;
 use dynosim::spec::{
-    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, HardwareSpec, ParallelShape, Request, Rules,
-    RunSpec, SchedulePolicy, SglangArgs, SimDuration, SimTime, SyntheticLoad, SyntheticWorkload, TimingKind, Topology,
-    Workload, WorkloadBuilder, WorkloadSpec,
+    Admission, Backend, BlockSize, Deployment, EngineArgs, EngineSpec, Request, Rules, SchedulePolicy, SglangArgs,
+    SimDuration, SimTime, Workload, WorkloadBuilder,
 };
 use dynosim::timing::{Price, StepShape, TimingModel};
+
+use crate::one_worker::one_worker;
 
 #[derive(Debug)]
 struct CountedTokens;
@@ -62,17 +63,7 @@ impl Worker {
             sglang: Some(self.args.clone()),
             ..EngineArgs::default()
         };
-        let load = SyntheticLoad::ArrivalIntervalMs(0.0);
-        let mut spec = RunSpec::new(
-            engine,
-            HardwareSpec::new("h200_sxm"),
-            Topology::Aggregated {
-                workers: 1,
-                shape: ParallelShape::tensor(1),
-            },
-            WorkloadSpec::Synthetic(SyntheticWorkload::new(1, 1, 1, load)),
-        );
-        spec.timing.provider = TimingKind::Polynomial;
+        let spec = one_worker(engine);
         let timing: Arc<dyn TimingModel> = Arc::new(CountedTokens);
         let provider = |_: &Deployment| Ok(Arc::clone(&timing));
         let run = Run::new(&spec).timing(&provider).workload(workload.clone());

@@ -1,6 +1,7 @@
 //! Steps of models with experts that are one pass: what they have in common with the bare sums of kernels.
 
 mod facts;
+mod fused_steps;
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,6 +11,7 @@ use dynosim_spec::{
 };
 use dynosim_timing::{PromptChunk, RooflineTiming, StepPart, StepShape, TableTiming, TimingModel, TimingProvider};
 use facts::{deployment, model};
+use fused_steps::{chunk, close, step};
 use proptest::prelude::*;
 
 const QWEN: &str = "Qwen/Qwen3-30B-A3B";
@@ -41,30 +43,6 @@ fn with(constants: CalibrationConstants, without: Vec<StepTerm>) -> EnginePhysic
     let mut calibration = Calibration::neutral("none", Backend::Vllm, WeightFormat::Bfloat16);
     calibration.constants = constants;
     EnginePhysics { calibration, without }
-}
-
-fn chunk(new_tokens: u64, prefix_tokens: u64) -> PromptChunk {
-    PromptChunk {
-        new_tokens,
-        prefix_tokens,
-    }
-}
-
-/// A step over these prompts and `decode_seqs` sequences of `context` tokens.
-fn step(prompts: &[PromptChunk], decode_seqs: u32, context: u64) -> StepShape {
-    let tokens = prompts.iter().map(|chunk| chunk.new_tokens + chunk.prefix_tokens).sum();
-    let prefix = prompts.iter().map(|chunk| chunk.prefix_tokens).sum();
-    let seqs = u32::try_from(prompts.len()).expect("a few prompts");
-    StepShape::prefill(seqs, tokens, prefix)
-        .with_decodes_of(StepShape::decode(decode_seqs, context * u64::from(decode_seqs)))
-}
-
-#[track_caller]
-fn close(found: f64, expected: f64) {
-    assert!(
-        (found - expected).abs() <= 1e-9 * expected.abs(),
-        "{found}, not {expected}"
-    );
 }
 
 #[test]

@@ -78,13 +78,14 @@ pub use error::{Checked, SpecError, Violation};
 pub use gpu::GpuSpec;
 pub use ids::{RequestId, SegmentId, WorkerId};
 pub use model::{ModelSpec, MoeSpec, SlidingWindow, WeightFormat};
+pub use nearest::nearest;
 pub use parallel_shape::ParallelShape;
 pub use prompt_segments::PromptSegments;
 pub use router::{RouterMode, RouterSettings};
 pub use spec::{
-    EngineSpec, HardwareSpec, KvRouterConfig, LoadPoint, MeasuredSetup, MeasuredTopology, MeasuredWorkload, Objective,
-    PoolTopology, ReplayOptimizeSpec, RunRouterSpec, RunSpec, SearchSpec, SlaBound, SlaSpec, StepTerm, SweepRouterMode,
-    SweepRouterSpec, TimingKind, TimingSpec, Topology,
+    EngineAxes, EngineSpec, HardwareSpec, KvRouterConfig, LoadPoint, MeasuredSetup, MeasuredTopology, MeasuredWorkload,
+    Objective, PerRequestSla, PoolTopology, Prune, ReplayOptimizeSpec, RunRouterSpec, RunSpec, SearchSpec,
+    SearchStrategy, SlaBound, SlaSpec, StepTerm, SweepRouterMode, SweepRouterSpec, TimingKind, TimingSpec, Topology,
 };
 pub use trace::{TraceRowError, read_trace};
 pub use units::{BlockSize, SimDuration, SimTime};

@@ -6,7 +6,11 @@ use strsim::damerau_levenshtein;
 
 /// The candidate most like `name`, if one is like it at all; case, hyphens and underscores do not count.
 /// A candidate that `name` is the beginning of wins.
-pub(crate) fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+///
+/// ```
+/// assert_eq!(dynosim_spec::nearest("maxNumSeq", ["max_num_seqs", "block_size"]), Some("max_num_seqs"));
+/// ```
+pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let wanted = plain(name);
     candidates
         .into_iter()

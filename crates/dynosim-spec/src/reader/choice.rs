@@ -7,7 +7,7 @@ use super::rule::Rule;
 use crate::engine::{Backend, PreemptionMode, QueuePolicy, Rules, SchedulePolicy, WorkerRole};
 use crate::model::WeightFormat;
 use crate::router::RouterMode;
-use crate::spec::{Objective, StepTerm, SweepRouterMode, TimingKind};
+use crate::spec::{Objective, Prune, SearchStrategy, StepTerm, SweepRouterMode, TimingKind};
 use crate::workload_spec::TraceFormat;
 
 /// A type whose values are words; the words are those it is serialised as.
@@ -96,7 +96,15 @@ impl Choice for TimingKind {
 }
 
 impl Choice for Objective {
-    const ALL: &[Self] = &[Self::Throughput, Self::MeanTtft, Self::MeanE2eLatency];
+    const ALL: &[Self] = Objective::ALL;
+}
+
+impl Choice for SearchStrategy {
+    const ALL: &[Self] = &[Self::Descent, Self::Exhaustive];
+}
+
+impl Choice for Prune {
+    const ALL: &[Self] = &[Self::None, Self::Infeasible, Self::Worse];
 }
 
 impl Choice for TraceFormat {
@@ -113,7 +121,8 @@ mod tests {
         assert_eq!(Rule::<Rules>::wanted(&OneOf), "vllm-v1-async, vllm-v1 or dynosim-1.2");
         assert_eq!(
             Rule::<Objective>::wanted(&OneOf),
-            "throughput, mean_ttft or mean_e2e_latency"
+            "throughput, throughput_per_gpu, goodput, mean_ttft, mean_e2e_latency, p99_ttft, p99_itl, \
+             p99_e2e_latency, min_gpus or cost"
         );
     }
 }

@@ -56,6 +56,24 @@ impl EngineSpec {
         self.own_args(role).unwrap_or(&self.base_engine_args)
     }
 
+    /// All arguments that are given.
+    pub(super) fn all_args(&self) -> Vec<&EngineArgs> {
+        let own = [&self.prefill_engine_args, &self.decode_engine_args];
+        [&self.base_engine_args]
+            .into_iter()
+            .chain(own.into_iter().flatten())
+            .collect()
+    }
+
+    /// The same engine with the arguments of every role changed in this way.
+    #[must_use]
+    pub fn map_args(mut self, change: impl Fn(&mut EngineArgs)) -> Self {
+        change(&mut self.base_engine_args);
+        let own = [&mut self.prefill_engine_args, &mut self.decode_engine_args];
+        own.into_iter().flatten().for_each(change);
+        self
+    }
+
     /// The arguments that a role does not share with others.
     fn own_args(&self, role: WorkerRole) -> Option<&EngineArgs> {
         match role {

@@ -5,10 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Backend, Rules};
-use crate::reader::{Choice, Flag, OneOf, Presence, Section, Text, Whole};
+use crate::reader::{Choice, Flag, OneOf, Presence, Real, Section, Text, Whole};
 
 /// The GPUs: the `hardware` object of a spec.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HardwareSpec {
     /// GPU system, for example `h200_sxm` (see `GpuSpec::find`).
@@ -16,6 +16,12 @@ pub struct HardwareSpec {
     /// GPUs that a candidate of a sweep may use, at least 1; a single run does not need it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_gpus: Option<u32>,
+    /// GPUs that a candidate of a sweep uses at least; `None` is 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_gpus: Option<u32>,
+    /// Price of a GPU for an hour, in any currency, above 0; what the price of tokens in a sweep follows from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_hour_price: Option<f64>,
 }
 
 impl HardwareSpec {
@@ -24,6 +30,8 @@ impl HardwareSpec {
         Self {
             system: system.into(),
             total_gpus: None,
+            min_gpus: None,
+            gpu_hour_price: None,
         }
     }
 
@@ -40,17 +48,28 @@ impl HardwareSpec {
     pub(super) fn fields(&mut self, section: &mut Section<'_, '_>, budget: Presence) {
         section.required(("system", "gpuSku"), &mut self.system, &Text);
         let right = section.option("totalGpus", &mut self.total_gpus, &Whole::at_least(1));
+        let least = section.option("minGpus", &mut self.min_gpus, &Whole::at_least(1));
+        section.option("gpuHourPrice", &mut self.gpu_hour_price, &Real::above(0.0));
         match budget {
             Presence::Required if right && self.total_gpus.is_none() => {
                 section.violation("totalGpus", "is missing; must be a whole number of at least 1");
             }
-            Presence::Optional if self.total_gpus.is_some() => {
-                section.idle(
-                    "totalGpus",
-                    "in a single run, whose topology says how many GPUs it uses",
-                );
+            Presence::Required => {
+                if let (true, Some(least), Some(most)) = (right && least, self.min_gpus, self.total_gpus)
+                    && least > most
+                {
+                    section.violation(
+                        "minGpus",
+                        format!("must be at most totalGpus, which is {most}, got {least}"),
+                    );
+                }
             }
-            _ => {}
+            Presence::Optional => {
+                for key in ["totalGpus", "minGpus"] {
+                    section.idle(key, "in a single run, whose topology says how many GPUs it uses");
+                }
+                section.idle("gpuHourPrice", "in a single run; a sweep reports what tokens cost");
+            }
         }
     }
 }

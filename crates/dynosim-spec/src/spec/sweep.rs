@@ -1,19 +1,23 @@
 //! A sweep over deployments.
 
-use std::ops::Not;
 use std::thread;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::engine::{EngineSpec, Pools};
 use super::idle;
+use super::objective::Objective;
 use super::parts::{HardwareSpec, TimingSpec};
 use super::router::{SweepRouterMode, SweepRouterSpec};
+use super::search::SearchSpec;
 use super::sla::SlaSpec;
 use crate::engine::{Backend, WorkerRole};
 use crate::error::{Checked, SpecError};
-use crate::reader::{self, Flag, OneOf, Presence, Section, Whole};
+use crate::reader::{self, OneOf, Presence, Section, Text, Whole};
 use crate::workload_spec::WorkloadSpec;
+
+/// Metrics of the usual trade-off: what the GPUs yield against what a user sees.
+const DEFAULT_PARETO: [&str; 2] = ["throughput_per_gpu_tok_s", "mean_tpot_ms"];
 
 /// A sweep: which deployment within a GPU budget serves a load best under latency bounds.
 ///
@@ -34,6 +38,8 @@ pub struct ReplayOptimizeSpec {
     pub router: SweepRouterSpec,
     /// What the best deployment is best at.
     pub objective: Objective,
+    /// Two or three metrics between which trade-offs are shown, by the names of result columns.
+    pub pareto: Vec<String>,
     /// Simulations run at the same time, at least 1; see [`parallel_evals`](Self::parallel_evals).
     #[serde(skip)]
     pub max_parallel_evals: Option<u32>,
@@ -55,6 +61,7 @@ impl ReplayOptimizeSpec {
             sla: SlaSpec::default(),
             router: SweepRouterSpec::default(),
             objective: Objective::default(),
+            pareto: DEFAULT_PARETO.map(str::to_owned).to_vec(),
             max_parallel_evals: None,
             timing: TimingSpec::default(),
             search: SearchSpec::default(),
@@ -129,6 +136,7 @@ impl ReplayOptimizeSpec {
             sla,
             router,
             objective,
+            pareto,
             max_parallel_evals,
             timing,
             search,
@@ -144,11 +152,14 @@ impl ReplayOptimizeSpec {
         section.object("sla", Presence::Optional, |section| sla.fields(section));
         section.object("router", Presence::Optional, |section| router.fields(section));
         section.optional("objective", objective, &OneOf);
+        if section.list("pareto", pareto, &Text) {
+            check_pareto(section, pareto);
+        }
         section.option("maxParallelEvals", max_parallel_evals, &Whole::at_least(1));
         section.object("timing", Presence::Optional, |section| timing.fields(section));
+        let arguments = engine.all_args();
         section.object("search", Presence::Optional, |section| {
-            section.optional("beam", &mut search.beam, &Whole::at_least(1));
-            section.optional("stopHopeless", &mut search.stop_hopeless, &Flag);
+            search.fields(section, engine.backend, &arguments);
         });
         section.optional("seed", seed, &Whole::at_least(0));
         let only_round_robin = router.mode == SweepRouterMode::RoundRobin;
@@ -158,6 +169,15 @@ impl ReplayOptimizeSpec {
         if search.stop_hopeless && sla.active_bounds().next().is_none() {
             section.idle("search.stopHopeless", "without a bound in sla");
         }
+        if *objective == Objective::Goodput && sla.per_request.is_none() {
+            section.violation(
+                "sla.perRequest",
+                "is missing; objective goodput counts the requests that meet it",
+            );
+        }
+        if *objective == Objective::Cost && hardware.gpu_hour_price.is_none() {
+            section.violation("hardware.gpuHourPrice", "is missing; objective cost needs it");
+        }
         idle::warn_about_queue_policies(section, engine, Pools::Any, only_round_robin, &router.base_config);
         idle::warn_about_shared_prefixes(section, engine, Pools::Any, workload);
         idle::warn_about_physics(section, engine);
@@ -165,38 +185,14 @@ impl ReplayOptimizeSpec {
     }
 }
 
-/// What the best deployment is best at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Objective {
-    /// Output tokens per second, the more the better.
-    #[default]
-    Throughput,
-    /// Mean time to first token, the shorter the better.
-    MeanTtft,
-    /// Mean time from arrival to last token, the shorter the better.
-    MeanE2eLatency,
-}
-
-/// How widely a sweep searches, and how far it follows candidates that fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SearchSpec {
-    /// Best tensor-parallel shapes whose worker splits are evaluated in each round, at least 1.
-    pub beam: u32,
-    /// Whether the simulation of a candidate ends as soon as it proves that a bound of the SLA will be missed.
-    ///
-    /// Then the candidate has no metrics and an infinite penalty. Candidates that are given up rank equally, so a search
-    /// that would have gone on from the closest of them may take another path, to another best state or to none.
-    #[serde(skip_serializing_if = "Not::not")]
-    pub stop_hopeless: bool,
-}
-
-impl Default for SearchSpec {
-    fn default() -> Self {
-        Self {
-            beam: 3,
-            stop_hopeless: false,
-        }
+/// A front is about two or three different metrics. Whether there are such metrics is for the sweep to say.
+fn check_pareto(section: &mut Section<'_, '_>, metrics: &[String]) {
+    if !(2..=3).contains(&metrics.len()) {
+        let message = format!("must name two or three metrics, got {}", metrics.len());
+        section.violation("pareto", message);
+    }
+    let repeated = (1..metrics.len()).find(|&index| metrics[..index].contains(&metrics[index]));
+    if let Some(index) = repeated {
+        section.violation("pareto", format!("names {} twice", metrics[index]));
     }
 }

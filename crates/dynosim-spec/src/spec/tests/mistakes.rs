@@ -107,6 +107,16 @@ fn hardware() {
         &["hardware.totalGpus: is missing; must be a whole number of at least 1"],
     );
     check_sweep(
+        &[
+            set("hardware.minGpus", json!(17)),
+            set("hardware.gpuHourPrice", json!(0)),
+        ],
+        &[
+            "hardware.gpuHourPrice: must be a number above 0, got 0",
+            "hardware.minGpus: must be at most totalGpus, which is 16, got 17",
+        ],
+    );
+    check_sweep(
         &[set("hardware.totalGpus", json!(0))],
         &["hardware.totalGpus: must be a whole number of at least 1, got 0"],
     );
@@ -266,7 +276,8 @@ fn the_rest_of_a_sweep() {
         &[
             "sla.ttft: must be a number, got \"fast\"",
             "sla.p95TTFT: unknown key, did you mean `p95Ttft`?",
-            "objective: must be throughput, mean_ttft or mean_e2e_latency, got \"latency\"",
+            "objective: must be throughput, throughput_per_gpu, goodput, mean_ttft, mean_e2e_latency, p99_ttft, p99_itl, \
+             p99_e2e_latency, min_gpus or cost, got \"latency\"",
             "maxParallelEvals: must be a whole number of at least 1, got 0",
             "search.beam: must be a whole number of at least 1, got 0",
             "search.stopHopeless: must be true or false, got \"no\"",
@@ -300,5 +311,55 @@ fn bounds_on_tpot_have_another_name() {
             "sla.tpot: unknown key; `itl` bounds the mean TPOT",
             "sla.p95Tpot: unknown key; `p95Itl` bounds the 95th percentile of TPOT",
         ],
+    );
+}
+
+#[test]
+fn objectives_need_what_they_are_about() {
+    check_sweep(
+        &[set("objective", json!("goodput"))],
+        &["sla.perRequest: is missing; objective goodput counts the requests that meet it"],
+    );
+    check_sweep(
+        &[set("objective", json!("cost"))],
+        &["hardware.gpuHourPrice: is missing; objective cost needs it"],
+    );
+    check_sweep(
+        &[set("sla", json!({ "perRequest": {} }))],
+        &["sla.perRequest: needs at least one of ttft, itl, e2eLatency"],
+    );
+}
+
+#[test]
+fn fronts_are_between_two_or_three_metrics() {
+    check_sweep(
+        &[set("pareto", json!(["mean_ttft_ms"]))],
+        &["pareto: must name two or three metrics, got 1"],
+    );
+    check_sweep(
+        &[set("pareto", json!(["mean_ttft_ms", "mean_tpot_ms", "mean_ttft_ms"]))],
+        &["pareto: names mean_ttft_ms twice"],
+    );
+}
+
+#[test]
+fn axes_of_engine_arguments() {
+    check_sweep(
+        &[set(
+            "search",
+            json!({ "engineArgs": { "max_num_seqs": [64, null, 64], "block_size": [0], "max_num_token": [1] } }),
+        )],
+        &[
+            "search.engineArgs.block_size[0]: must be a whole number of at least 1, got 0",
+            "search.engineArgs.max_num_seqs: has a value twice",
+            "search.engineArgs.max_num_token: unknown key, did you mean `max_num_seqs`?",
+        ],
+    );
+    check_sweep(
+        &[
+            set("engine.backend", json!("sglang")),
+            set("search", json!({ "engineArgs": { "max_num_seqs": [64, 128] } })),
+        ],
+        &["search.engineArgs.max_num_seqs: makes no difference to the SGLang-style scheduler; leave it out"],
     );
 }

@@ -9,8 +9,9 @@ use crate::parallel_shape::ParallelShape;
 use crate::router::RouterMode;
 use crate::spec::StepTerm;
 use crate::spec::{
-    EngineSpec, HardwareSpec, KvRouterConfig, Objective, ReplayOptimizeSpec, RunRouterSpec, RunSpec, SearchSpec,
-    SlaSpec, SweepRouterMode, SweepRouterSpec, TimingKind, TimingSpec, Topology,
+    EngineAxes, EngineSpec, HardwareSpec, KvRouterConfig, Objective, PerRequestSla, Prune, ReplayOptimizeSpec,
+    RunRouterSpec, RunSpec, SearchSpec, SearchStrategy, SlaSpec, SweepRouterMode, SweepRouterSpec, TimingKind,
+    TimingSpec, Topology,
 };
 use crate::workload_spec::{SyntheticLoad, SyntheticWorkload, TraceFormat, TraceWorkload, WorkloadSpec};
 
@@ -235,6 +236,19 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn search()(
+        strategy in prop::sample::select(vec![SearchStrategy::Descent, SearchStrategy::Exhaustive]),
+        beam in 1_u32..9,
+        stop_hopeless in any::<bool>(),
+        prune in prop::sample::select(vec![Prune::None, Prune::Infeasible, Prune::Worse]),
+        block_size in prop::sample::subsequence(vec![16, 32, 64], 0..=3),
+    ) -> SearchSpec {
+        let engine_args = EngineAxes { block_size, ..EngineAxes::default() };
+        SearchSpec { strategy, beam, stop_hopeless, prune, engine_args }
+    }
+}
+
+prop_compose! {
     fn sweep()(
         engine in engine(),
         total_gpus in 1_u32..,
@@ -245,19 +259,32 @@ prop_compose! {
         prefill_load_scales in prop::collection::vec(0.0..9.0, 1..4),
         base_config in kv_router_config(),
         ttft in option::of(-1.0..1e6),
-        objective in prop::sample::select(vec![Objective::MeanTtft, Objective::MeanE2eLatency]),
-        beam in 1_u32..9,
-        stop_hopeless in any::<bool>(),
+        objective in prop::sample::select(Objective::ALL.to_vec()),
+        gpu_hour_price in 0.1..9.0,
+        search in search(),
         seed in any::<u64>(),
     ) -> ReplayOptimizeSpec {
         ReplayOptimizeSpec {
-            sla: SlaSpec { ttft, p95_itl: ttft, ..SlaSpec::default() },
+            sla: SlaSpec {
+                ttft,
+                p95_itl: ttft,
+                per_request: Some(PerRequestSla { itl: Some(gpu_hour_price), ..PerRequestSla::default() }),
+                ..SlaSpec::default()
+            },
             router: SweepRouterSpec { mode, overlap_credits, prefill_load_scales, base_config },
             objective,
             timing,
-            search: SearchSpec { beam, stop_hopeless },
+            search,
             seed,
-            ..ReplayOptimizeSpec::new(engine, HardwareSpec::new("gb200").with_budget(total_gpus), workload)
+            ..ReplayOptimizeSpec::new(
+                engine,
+                HardwareSpec {
+                    min_gpus: Some(1),
+                    gpu_hour_price: Some(gpu_hour_price),
+                    ..HardwareSpec::new("gb200").with_budget(total_gpus)
+                },
+                workload,
+            )
         }
     }
 }

@@ -1,0 +1,83 @@
+//! What the best deployment of a sweep is best at.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a sweep ranks deployments by that serve every request and meet every bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Objective {
+    /// Output tokens per second, the more the better.
+    #[default]
+    Throughput,
+    /// Output tokens per second and GPU, the more the better.
+    ThroughputPerGpu,
+    /// Requests per second that meet all bounds on single requests, the more the better.
+    Goodput,
+    /// Mean time to first token, the shorter the better.
+    MeanTtft,
+    /// Mean time from arrival to last token, the shorter the better.
+    MeanE2eLatency,
+    /// 99th percentile of the time to first token, the shorter the better.
+    P99Ttft,
+    /// 99th percentile of the time per output token (TPOT of each request), the shorter the better.
+    P99Itl,
+    /// 99th percentile of the time from arrival to last token, the shorter the better.
+    P99E2eLatency,
+    /// GPUs, the fewer the better.
+    MinGpus,
+    /// Price of a million output tokens, the lower the better; needs the price of a GPU hour.
+    Cost,
+}
+
+impl Objective {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::Throughput,
+        Self::ThroughputPerGpu,
+        Self::Goodput,
+        Self::MeanTtft,
+        Self::MeanE2eLatency,
+        Self::P99Ttft,
+        Self::P99Itl,
+        Self::P99E2eLatency,
+        Self::MinGpus,
+        Self::Cost,
+    ];
+
+    /// Its name in specs and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::ThroughputPerGpu => "throughput_per_gpu",
+            Self::Goodput => "goodput",
+            Self::MeanTtft => "mean_ttft",
+            Self::MeanE2eLatency => "mean_e2e_latency",
+            Self::P99Ttft => "p99_ttft",
+            Self::P99Itl => "p99_itl",
+            Self::P99E2eLatency => "p99_e2e_latency",
+            Self::MinGpus => "min_gpus",
+            Self::Cost => "cost",
+        }
+    }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_documents() {
+        for objective in Objective::ALL {
+            let word = serde_json::to_value(objective).expect("a word");
+            assert_eq!(word, objective.name());
+        }
+    }
+}

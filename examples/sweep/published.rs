@@ -22,15 +22,15 @@ const METRICS: [&str; 5] = [
 const FIGURES: [f64; METRICS.len()] = [970.0, 0.5, 42_800.0, 35.0, 51_900.0];
 
 /// The published best state.
-const STATE: State = State {
-    topology: Topology::Disaggregated {
+const STATE: State = State::new(
+    Topology::Disaggregated {
         prefill_workers: 3,
         decode_workers: 4,
         prefill_shape: ParallelShape::tensor(4),
         decode_shape: ParallelShape::tensor(1),
     },
-    router: RouterState::kv_router(0.5, 1.0),
-};
+    RouterState::kv_router(0.5, 1.0),
+);
 
 /// The published figures beside what is simulated here, and why they differ.
 pub(crate) fn comparison(

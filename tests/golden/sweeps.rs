@@ -129,7 +129,7 @@ fn rows(golden: &Golden) -> Vec<Row> {
         };
         let topology = topology(&figure).expect("a topology");
         Row {
-            state: State { topology, router },
+            state: State::new(topology, router),
             figures,
         }
     });

@@ -126,14 +126,14 @@ impl Findings {
 
 fn write_tables(folder: &Path, result: &OptimizationResult) -> Result<(), CliError> {
     for (name, records) in [("evaluated.csv", &result.evaluated), ("feasible.csv", &result.feasible)] {
-        output::write(&folder.join(name), &table(result.mode, records)?)?;
+        output::write(&folder.join(name), &table(&result.modes, records)?)?;
     }
     Ok(())
 }
 
-fn table(mode: Mode, records: &[Record]) -> Result<String, CliError> {
+fn table(modes: &[Mode], records: &[Record]) -> Result<String, CliError> {
     let mut bytes = Vec::new();
-    write_csv(mode, records, &mut bytes).map_err(Error::from)?;
+    write_csv(modes, records, &mut bytes).map_err(Error::from)?;
     String::from_utf8(bytes).map_err(|error| CliError::Failure(format!("a table is not text: {error}")))
 }
 

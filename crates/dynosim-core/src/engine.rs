@@ -11,6 +11,7 @@ use crate::error::SimError;
 use crate::metrics::Recorder;
 use crate::prefill_times::PrefillTimes;
 use crate::prices::StepTime;
+use crate::rejection::Room;
 use crate::rules::EngineRules;
 
 /// Everything that the workers of one pool have in common.
@@ -24,6 +25,15 @@ pub(crate) struct PoolSetup {
 }
 
 impl PoolSetup {
+    /// What decides whether a request can ever run.
+    pub(crate) fn room(&self) -> Room<'_> {
+        Room {
+            config: &self.config,
+            num_gpu_blocks: self.num_gpu_blocks,
+            rules: self.rules,
+        }
+    }
+
     /// KV cache tokens that one worker has room for.
     pub(crate) fn kv_tokens(&self) -> u64 {
         u64::from(self.num_gpu_blocks) * u64::from(self.config.block_size.tokens())

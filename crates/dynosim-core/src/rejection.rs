@@ -1,13 +1,20 @@
 //! Requests that can never run, found before the run begins.
 
-use dynosim_spec::{Backend, RequestId, WorkerRole, Workload};
+use dynosim_spec::{Backend, EngineConfig, RequestId, WorkerRole, Workload};
 
-use crate::engine::PoolSetup;
 use crate::metrics::Rejection;
-use crate::rules::DecodeIntake;
+use crate::rules::{DecodeIntake, EngineRules};
+
+/// What decides whether a request can ever run on the workers of a pool.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room<'a> {
+    pub(crate) config: &'a EngineConfig,
+    pub(crate) num_gpu_blocks: u32,
+    pub(crate) rules: EngineRules,
+}
 
 /// All requests that can never run on these pools, with the reason, in request order.
-pub(crate) fn rejections(workload: &Workload, pools: &[&PoolSetup]) -> Vec<Rejection> {
+pub(crate) fn rejections(workload: &Workload, pools: &[Room<'_>]) -> Vec<Rejection> {
     let mut rejections: Vec<Rejection> = Vec::new();
     for (index, request) in (0..).zip(workload.requests()) {
         let id = RequestId::new(index);
@@ -28,39 +35,38 @@ pub(crate) fn rejections(workload: &Workload, pools: &[&PoolSetup]) -> Vec<Rejec
     rejections
 }
 
-fn reason(workload: &Workload, id: RequestId, pools: &[&PoolSetup]) -> Option<String> {
+fn reason(workload: &Workload, id: RequestId, pools: &[Room<'_>]) -> Option<String> {
     let request = workload.request(id);
     if request.output_tokens == 0 {
         return Some("its output length is 0".to_owned());
     }
     pools.iter().find_map(|pool| {
-        let output_tokens = output_tokens_on(pool, request.output_tokens);
+        let output_tokens = output_tokens_on(pool.config.role, request.output_tokens);
         too_large(pool, request.input_tokens, output_tokens).or_else(|| unchunkable(pool, request.input_tokens))
     })
 }
 
-/// Tokens that a request generates on a worker of this pool.
-pub(crate) fn output_tokens_on(pool: &PoolSetup, output_tokens: u32) -> u32 {
-    match pool.config.role {
+/// Tokens that a request generates on a worker of this role.
+pub(crate) fn output_tokens_on(role: WorkerRole, output_tokens: u32) -> u32 {
+    match role {
         WorkerRole::Prefill => 1,
         WorkerRole::Aggregated | WorkerRole::Decode => output_tokens,
     }
 }
 
-fn too_large(pool: &PoolSetup, input_tokens: u32, output_tokens: u32) -> Option<String> {
+fn too_large(pool: &Room<'_>, input_tokens: u32, output_tokens: u32) -> Option<String> {
     let tokens = pool.rules.resident_tokens(input_tokens, output_tokens);
     let block_size = pool.config.block_size;
     let blocks = tokens.div_ceil(u64::from(block_size.tokens()));
     (blocks > u64::from(pool.num_gpu_blocks)).then(|| {
         format!(
             "it needs {blocks} KV blocks of {block_size} tokens ({tokens} tokens), but a worker of the {} pool has {}",
-            pool.name(),
-            pool.num_gpu_blocks
+            pool.config.role, pool.num_gpu_blocks
         )
     })
 }
 
-fn unchunkable(pool: &PoolSetup, input_tokens: u32) -> Option<String> {
+fn unchunkable(pool: &Room<'_>, input_tokens: u32) -> Option<String> {
     let arrives_complete = pool.config.role == WorkerRole::Decode && pool.rules.decode_intake == DecodeIntake::Whole;
     if pool.config.backend == Backend::Sglang || pool.config.enable_chunked_prefill || arrives_complete {
         return None;
@@ -70,7 +76,7 @@ fn unchunkable(pool: &PoolSetup, input_tokens: u32) -> Option<String> {
         format!(
             "its prompt of {input_tokens} tokens exceeds max_num_batched_tokens {budget} of the {} pool, and \
              chunked prefill is off",
-            pool.name()
+            pool.config.role
         )
     })
 }

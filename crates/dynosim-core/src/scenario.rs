@@ -10,6 +10,8 @@ use dynosim_spec::{
 use dynosim_timing::{TimingError, TimingModel, TimingProvider};
 
 use crate::error::SimError;
+use crate::rejection::{Room, rejections};
+use crate::rules::EngineRules;
 use crate::simulation::{PoolPlan, Simulation};
 
 /// Builds the router of a pool from its settings and the seed of the run.
@@ -47,6 +49,12 @@ impl Scenario {
             self.physics = Some(Arc::new(physics));
         }
         self
+    }
+
+    /// The same model, load and constants with other arguments of the same engine.
+    #[must_use]
+    pub fn with_engine(&self, engine: EngineSpec) -> Self {
+        Self { engine, ..self.clone() }
     }
 
     /// What the engine adds to its kernels, if the engine rules have such.
@@ -130,6 +138,20 @@ impl Scenario {
             estimated_blocks,
             timing,
         })
+    }
+
+    /// Why a run on pools of these workers could not serve the first of the requests that it would reject; `None` if it
+    /// would reject none.
+    pub fn first_rejection(&self, shapes: &[&WorkerShape]) -> Option<String> {
+        let rules = EngineRules::of(self.engine.rules);
+        let rooms = shapes.iter().map(|shape| Room {
+            config: &shape.deployment.engine,
+            num_gpu_blocks: shape.num_gpu_blocks,
+            rules,
+        });
+        let rejections = rejections(&self.workload, &rooms.collect::<Vec<_>>());
+        let first = rejections.first()?;
+        Some(format!("request {}: {}", first.request, first.reason))
     }
 
     /// A run on pools of these workers: one aggregated pool, or a prefill and a decode pool.

@@ -17,7 +17,7 @@ use crate::events::{Events, PassEnd, Place, PoolIndex};
 use crate::give_up::{LatencyBound, Watch};
 use crate::metrics::{Recorder, Rejection, Report, RequestRecord};
 use crate::pool::{Moment, Pool};
-use crate::rejection::{output_tokens_on, rejections};
+use crate::rejection::{Room, output_tokens_on, rejections};
 use crate::rules::{EngineRules, FollowUpStamp};
 
 /// One pool of a run: workers, what they are, how fast they are and who routes to them.
@@ -101,8 +101,8 @@ impl<'w> Simulation<'w> {
         };
         let client = physics.as_deref().map_or_else(ClientPath::default, ClientPath::of);
         let pools: Vec<Pool> = pools.into_iter().map(|plan| pool(plan, rules)).collect();
-        let setups: Vec<&PoolSetup> = pools.iter().map(|pool| &pool.setup).collect();
-        let rejections = rejections(workload, &setups);
+        let rooms: Vec<Room<'_>> = pools.iter().map(|pool| pool.setup.room()).collect();
+        let rejections = rejections(workload, &rooms);
         let mut accepted = vec![true; workload.requests().len()];
         for rejection in &rejections {
             accepted[rejection.request as usize] = false;
@@ -452,7 +452,7 @@ impl<'w> Simulation<'w> {
         Incoming {
             request,
             input_tokens: shape.input_tokens,
-            output_tokens: output_tokens_on(&self.pools[pool].setup, shape.output_tokens),
+            output_tokens: output_tokens_on(self.pools[pool].setup.config.role, shape.output_tokens),
         }
     }
 

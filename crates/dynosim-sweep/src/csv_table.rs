@@ -2,19 +2,21 @@
 
 use std::io::Write;
 
+use crate::columns::columns;
 use crate::error::SweepError;
 use crate::record::{Record, Value};
 use crate::state::Mode;
 
-/// Writes records of states of one mode as CSV with a header line; without records, the header only.
+/// Writes records of states of these modes as CSV with a header line; without records, the header only.
 ///
 /// Numbers are the shortest that read back as the same `f64`, flags are `true` and `false`, and
-/// what a record does not have is left empty. Columns of experts are there if any record has such. Equal records give equal bytes on every host.
+/// what a record does not have is left empty. Columns of experts are there if any record has such, and so are those of
+/// engine arguments that are searched over, of goodput and of cost. Equal records give equal bytes on every host.
 ///
 /// # Errors
 /// If writing fails.
-pub fn write_csv(mode: Mode, records: &[Record], writer: impl Write) -> Result<(), SweepError> {
-    let columns = Record::columns(mode, records.iter().any(Record::has_experts));
+pub fn write_csv(modes: &[Mode], records: &[Record], writer: impl Write) -> Result<(), SweepError> {
+    let columns = columns(modes, &records.iter().collect::<Vec<_>>());
     let mut table = csv::Writer::from_writer(writer);
     table.write_record(&columns)?;
     for record in records {

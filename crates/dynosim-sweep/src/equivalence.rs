@@ -147,7 +147,7 @@ mod tests {
         for &credit in credits {
             for &scale in scales {
                 let router = RouterState::kv_router(credit, scale);
-                let representative = equivalence.representative(State { topology, router });
+                let representative = equivalence.representative(State::new(topology, router));
                 assert_eq!(
                     equivalence.representative(representative),
                     representative,
@@ -247,10 +247,7 @@ mod tests {
             prefill_load_scale: 4.0,
             ..RouterState::round_robin()
         };
-        let state = State {
-            topology: AGGREGATED,
-            router,
-        };
+        let state = State::new(AGGREGATED, router);
         assert_eq!(equivalence.representative(state).router, RouterState::round_robin());
     }
 }

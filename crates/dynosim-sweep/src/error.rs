@@ -56,6 +56,47 @@ pub enum SweepError {
         /// Sizes that cannot be used, with the reasons.
         left_out: Vec<LeftOutTp>,
     },
+    /// The budget is wide enough, but no deployment has a number of GPUs within it.
+    #[error(
+        "no {mode} deployment uses {least} to {most} GPUs; set hardware.minGpus to a smaller or hardware.totalGpus to a larger number"
+    )]
+    BudgetTooNarrow {
+        /// Kind of deployment.
+        mode: Mode,
+        /// The least number of GPUs.
+        least: u32,
+        /// The largest number of GPUs.
+        most: u32,
+    },
+    /// An exhaustive search would have to go through too many states.
+    #[error(
+        "the space has {states} states, and an exhaustive search goes through at most {most}; use search.strategy \
+         descent, or narrow the space by a smaller hardware.totalGpus, a larger hardware.minGpus, fewer router settings or \
+         fewer values in search.engineArgs"
+    )]
+    SpaceTooLarge {
+        /// States of the space.
+        states: u64,
+        /// As many as are gone through.
+        most: u64,
+    },
+    /// A trade-off about what is no metric.
+    #[error("pareto: there is no trade-off in {metric}; {hint}")]
+    NoTradeOff {
+        /// What was named.
+        metric: String,
+        /// What might have been meant.
+        hint: String,
+    },
+    /// Shards are parts of an exhaustive search.
+    #[error("a shard is a part of an exhaustive search: set search.strategy to exhaustive")]
+    ShardOfDescent,
+    /// None of several kinds of deployment can be searched.
+    #[error("{}", reasons.join("; "))]
+    NoMode {
+        /// What is wrong with each.
+        reasons: Vec<String>,
+    },
     /// Neither side of a comparison has a result.
     #[error("neither kind of deployment can be searched; aggregated: {agg}; disaggregated: {disagg}")]
     NothingToCompare {

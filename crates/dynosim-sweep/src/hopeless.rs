@@ -3,7 +3,7 @@
 use dynosim_core::{LatencyBound, SimError};
 use dynosim_spec::ReplayOptimizeSpec;
 
-use crate::judge::Trial;
+use crate::trial::Trial;
 
 /// Bounds beyond which simulations are given up: none unless the spec asks for it.
 pub(crate) fn latency_bounds(spec: &ReplayOptimizeSpec) -> Vec<LatencyBound> {
@@ -61,6 +61,13 @@ mod tests {
             p95_ttft: Some(4.0),
             p95_itl: Some(5.0),
             p95_e2e_latency: Some(6.0),
+            p50_ttft: Some(7.0),
+            p50_itl: Some(8.0),
+            p50_e2e_latency: Some(9.0),
+            p99_ttft: Some(10.0),
+            p99_itl: Some(11.0),
+            p99_e2e_latency: Some(12.0),
+            per_request: None,
         };
         spec
     }
@@ -98,7 +105,7 @@ mod tests {
     fn bounds_that_are_off_end_none() {
         let mut spec = all_bounds();
         spec.sla.ttft = Some(0.0);
-        assert_eq!(latency_bounds(&spec).len(), 5);
+        assert_eq!(latency_bounds(&spec).len(), 11);
         spec.search.stop_hopeless = false;
         assert_eq!(latency_bounds(&spec), []);
     }

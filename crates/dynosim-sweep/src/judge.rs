@@ -1,122 +1,109 @@
 //! From a report to a verdict.
 
-use dynosim_core::Report;
-use dynosim_spec::{Objective, ReplayOptimizeSpec, SlaBound};
-use indexmap::IndexMap;
+use std::sync::Arc;
 
+use dynosim_spec::{Objective, ReplayOptimizeSpec, SlaBound};
+use indexmap::IndexSet;
+
+use crate::budget::Budget;
+use crate::metrics::{COST, GOODPUT_RPS, Metrics, THROUGHPUT_PER_GPU, metric_names};
 use crate::record::Record;
 use crate::state::State;
-
-/// How a simulation ended.
-#[derive(Debug, Clone)]
-pub(crate) enum Trial {
-    /// With these figures.
-    Finished(Figures),
-    /// Without any, for this reason.
-    Failed(String),
-    /// Before its end, because a bound will be missed whatever comes.
-    GivenUp {
-        /// Which bound, and when that was clear.
-        reason: String,
-        /// By how much the bound would be exceeded if the rest went on in the same way.
-        expected_excess: f64,
-    },
-}
-
-/// What a verdict needs of a report.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Figures {
-    pub(crate) metrics: IndexMap<String, f64>,
-    pub(crate) rejected_requests: usize,
-    /// Why the first of them is rejected.
-    pub(crate) first_rejection: Option<String>,
-    pub(crate) extrapolated_share: f64,
-}
-
-impl Figures {
-    pub(crate) fn of(report: &Report) -> Self {
-        Self {
-            metrics: report.metrics(),
-            rejected_requests: report.rejections.len(),
-            first_rejection: report.rejections.first().map(|rejection| rejection.reason.clone()),
-            extrapolated_share: report.extrapolated_share,
-        }
-    }
-
-    fn metric(&self, name: &str) -> Option<f64> {
-        self.metrics.get(name).copied()
-    }
-}
+use crate::trial::{Figures, Trial};
 
 /// Bounds, budget and objective of a sweep.
 #[derive(Debug, Clone)]
 pub(crate) struct Judge {
     bounds: Vec<SlaBound>,
-    budget: u64,
+    budget: Budget,
     objective: Objective,
+    gpu_hour_price: Option<f64>,
+    metric_names: Arc<IndexSet<String>>,
 }
 
 impl Judge {
-    pub(crate) fn new(spec: &ReplayOptimizeSpec, budget: u32) -> Self {
+    pub(crate) fn new(spec: &ReplayOptimizeSpec, budget: Budget) -> Self {
         Self {
             bounds: spec.sla.active_bounds().collect(),
-            budget: u64::from(budget),
+            budget,
             objective: spec.objective,
+            gpu_hour_price: spec.hardware.gpu_hour_price,
+            metric_names: metric_names(&spec.sla),
         }
     }
 
     /// What to note down about `state` after its trial.
     pub(crate) fn record(&self, state: State, simulation: usize, trial: &Trial) -> Record {
-        let mut violations = Violations::default();
-        self.check_budget(&state, &mut violations);
         let figures = match trial {
-            Trial::Failed(reason) => {
-                violations.add(f64::INFINITY, reason.clone());
-                None
-            }
-            Trial::GivenUp {
-                reason,
-                expected_excess,
-            } => {
-                violations.add(*expected_excess, reason.clone());
-                None
-            }
-            Trial::Finished(figures) => {
-                check_rejections(figures, &mut violations);
-                for bound in &self.bounds {
-                    check_bound(bound, figures.metric(bound.metric), &mut violations);
-                }
-                Some(figures)
-            }
+            Trial::Finished(figures) => Some(figures),
+            Trial::Failed(_) | Trial::GivenUp { .. } => None,
         };
-        Record {
+        let mut record = Record {
             state,
             simulation,
-            metrics: figures.map(|figures| figures.metrics.clone()).unwrap_or_default(),
+            metrics: figures.map_or_else(Metrics::default, |figures| {
+                Metrics::new(&self.metric_names, &figures.metrics)
+            }),
             rejected_requests: figures.map(|figures| figures.rejected_requests),
             extrapolated_share: figures.map(|figures| figures.extrapolated_share),
             total_gpus_used: state.total_gpus(),
+            gpu_hour_price: self.gpu_hour_price,
             objective: self.objective,
-            score: figures.and_then(|figures| self.score(figures)),
+            score: None,
             given_up: matches!(trial, Trial::GivenUp { .. }),
-            feasible: violations.reasons.is_empty(),
-            violation_penalty: violations.penalty,
-            infeasible_reason: (!violations.reasons.is_empty()).then(|| violations.reasons.join("; ")),
+            feasible: false,
+            violation_penalty: 0.0,
+            infeasible_reason: None,
+        };
+        record.score = self.score(&record);
+        let mut violations = Violations::default();
+        self.check_budget(&state, &mut violations);
+        match trial {
+            Trial::Failed(reason) => violations.add(f64::INFINITY, reason.clone()),
+            Trial::GivenUp {
+                reason,
+                expected_excess,
+            } => violations.add(*expected_excess, reason.clone()),
+            Trial::Finished(figures) => {
+                check_rejections(figures, &record, &mut violations);
+                for bound in &self.bounds {
+                    check_bound(bound, record.metric(bound.metric), &mut violations);
+                }
+            }
         }
+        record.feasible = violations.reasons.is_empty();
+        record.violation_penalty = violations.penalty;
+        record.infeasible_reason = (!violations.reasons.is_empty()).then(|| violations.reasons.join("; "));
+        record
     }
 
-    fn score(&self, figures: &Figures) -> Option<f64> {
+    /// The more, the better; `None` without metrics.
+    fn score(&self, record: &Record) -> Option<f64> {
+        let less = |metric: &str| record.metric(metric).map(|value| -value);
         match self.objective {
-            Objective::Throughput => figures.metric("output_throughput_tok_s"),
-            Objective::MeanTtft => figures.metric("mean_ttft_ms").map(|ms| -ms),
-            Objective::MeanE2eLatency => figures.metric("mean_e2e_latency_ms").map(|ms| -ms),
+            Objective::Throughput => record.metric("output_throughput_tok_s"),
+            Objective::ThroughputPerGpu => record.metric(THROUGHPUT_PER_GPU),
+            Objective::Goodput => record.metric(GOODPUT_RPS),
+            Objective::MeanTtft => less("mean_ttft_ms"),
+            Objective::MeanE2eLatency => less("mean_e2e_latency_ms"),
+            Objective::P99Ttft => less("p99_ttft_ms"),
+            Objective::P99Itl => less("p99_tpot_ms"),
+            Objective::P99E2eLatency => less("p99_e2e_latency_ms"),
+            Objective::MinGpus => (!record.metrics.is_empty()).then_some(-(record.total_gpus_used as f64)),
+            Objective::Cost => less(COST),
         }
     }
 
     fn check_budget(&self, state: &State, violations: &mut Violations) {
         let gpus = state.total_gpus();
-        if gpus > self.budget {
-            violations.add(1.0, format!("uses {gpus} GPUs of a budget of {}", self.budget));
+        let Budget { least, most } = self.budget;
+        if gpus > u64::from(most) {
+            violations.add(1.0, format!("uses {gpus} GPUs of a budget of {most}"));
+        } else if gpus < u64::from(least) && least > 1 {
+            violations.add(
+                1.0,
+                format!("uses {gpus} GPUs, fewer than hardware.minGpus, which is {least}"),
+            );
         }
     }
 }
@@ -135,12 +122,12 @@ impl Violations {
 }
 
 /// A deployment that turns requests away is no answer, however fast it serves the others.
-fn check_rejections(figures: &Figures, violations: &mut Violations) {
+fn check_rejections(figures: &Figures, record: &Record, violations: &mut Violations) {
     let rejected = figures.rejected_requests;
     if rejected == 0 {
         return;
     }
-    let requests = figures.metric("num_requests").unwrap_or(0.0).max(rejected as f64);
+    let requests = record.metric("num_requests").unwrap_or(0.0).max(rejected as f64);
     let first = figures.first_rejection.as_deref().unwrap_or("of an unknown reason");
     violations.add(
         1.0 + rejected as f64 / requests,
@@ -186,22 +173,26 @@ mod tests {
                 WorkloadSpec::Synthetic(workload),
             )
         };
-        Judge::new(&spec, 8)
+        judging(Judge::new(&spec, Budget::up_to(8)), &METRICS)
+    }
+
+    /// The same judge of trials with these metrics.
+    fn judging(judge: Judge, metrics: &[(&str, f64)]) -> Judge {
+        let names = metrics.iter().map(|(name, _)| (*name).to_owned());
+        Judge {
+            metric_names: Arc::new(names.collect()),
+            ..judge
+        }
     }
 
     fn state(workers: u32) -> State {
-        State {
-            topology: Topology::Aggregated {
-                workers,
-                shape: ParallelShape::tensor(2),
-            },
-            router: RouterState::round_robin(),
-        }
+        let shape = ParallelShape::tensor(2);
+        State::new(Topology::Aggregated { workers, shape }, RouterState::round_robin())
     }
 
     fn figures(metrics: &[(&str, f64)]) -> Figures {
         Figures {
-            metrics: metrics.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
+            metrics: metrics.iter().map(|&(_, value)| value).collect(),
             ..Figures::default()
         }
     }
@@ -254,9 +245,9 @@ mod tests {
             e2e_latency: Some(5.0),
             ..SlaSpec::default()
         };
-        let judge = judge(sla, Objective::MeanE2eLatency);
-        for metrics in [figures(&METRICS), figures(&[("mean_e2e_latency_ms", f64::NAN)])] {
-            let record = judge.record(state(1), 0, &Trial::Finished(metrics));
+        for metrics in [&METRICS[..], &[("mean_e2e_latency_ms", f64::NAN)]] {
+            let judge = judging(judge(sla.clone(), Objective::MeanE2eLatency), metrics);
+            let record = judge.record(state(1), 0, &Trial::Finished(figures(metrics)));
             assert!(record.violation_penalty.is_infinite() && !record.feasible);
         }
     }
@@ -281,6 +272,37 @@ mod tests {
         assert_eq!(record.infeasible_reason.as_deref(), Some("no progress"));
         assert_eq!((record.score, record.violation_penalty), (None, f64::INFINITY));
     }
+
+    #[test]
+    fn the_more_the_better() {
+        let score = |objective: Objective| {
+            let judge = Judge {
+                gpu_hour_price: Some(9.0),
+                ..judging(judge(SlaSpec::default(), objective), &SCORED)
+            };
+            let record = judge.record(state(3), 0, &Trial::Finished(figures(&SCORED)));
+            record.score.expect("there are metrics")
+        };
+        for (objective, expected) in [
+            (Objective::Throughput, 600.0),
+            (Objective::ThroughputPerGpu, 100.0),
+            (Objective::Goodput, 2.5),
+            (Objective::P99Itl, -40.0),
+            (Objective::MinGpus, -6.0),
+            // Six GPUs for two hours at 9 make 108, for half a million tokens.
+            (Objective::Cost, -216.0),
+        ] {
+            assert!((score(objective) - expected).abs() < 1e-12, "{objective}");
+        }
+    }
+
+    const SCORED: [(&str, f64); 5] = [
+        ("output_throughput_tok_s", 600.0),
+        ("goodput_rps", 2.5),
+        ("p99_tpot_ms", 40.0),
+        ("duration_ms", 7_200_000.0),
+        ("total_output_tokens", 500_000.0),
+    ];
 
     #[test]
     fn the_budget_is_a_bound_too() {

@@ -2,9 +2,9 @@
 
 use crate::record::Record;
 
-/// Whether two records have the same workers and equal figures, so that only their routers tell them apart.
+/// Whether two records have equal workers and equal figures, so that only their routers tell them apart.
 pub(crate) fn same_outcome(a: &Record, b: &Record) -> bool {
-    if a.state.topology != b.state.topology {
+    if (a.state.topology, a.state.engine) != (b.state.topology, b.state.engine) {
         return false;
     }
     let equal_figures = !a.metrics.is_empty()

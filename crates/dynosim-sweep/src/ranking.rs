@@ -12,7 +12,7 @@ use crate::record::Record;
 /// Feasible records come first, by score, output throughput, mean end-to-end latency and GPUs;
 /// then the others by penalty, output throughput and mean end-to-end latency. What is not a number
 /// ranks last.
-pub(crate) fn best_first(a: &Record, b: &Record) -> Ordering {
+pub fn best_first(a: &Record, b: &Record) -> Ordering {
     key(a).cmp(&key(b))
 }
 
@@ -43,10 +43,10 @@ fn key(record: &Record) -> Key {
 
 #[cfg(test)]
 mod tests {
-    use dynosim_spec::{Objective, ParallelShape, Topology};
-    use indexmap::IndexMap;
+    use dynosim_spec::{ParallelShape, Topology};
 
     use super::*;
+    use crate::record::tests::record_with;
     use crate::state::{RouterState, State};
 
     /// A record of as many one-GPU workers as its place in the list.
@@ -58,28 +58,18 @@ mod tests {
             latency,
             gpus,
         } = figures;
+        let shape = ParallelShape::tensor(1);
+        let state = State::new(Topology::Aggregated { workers, shape }, RouterState::round_robin());
+        let metrics = [
+            ("output_throughput_tok_s", throughput),
+            ("mean_e2e_latency_ms", latency),
+        ];
         Record {
-            state: State {
-                topology: Topology::Aggregated {
-                    workers,
-                    shape: ParallelShape::tensor(1),
-                },
-                router: RouterState::round_robin(),
-            },
-            simulation: 0,
-            metrics: IndexMap::from([
-                ("output_throughput_tok_s".to_owned(), throughput),
-                ("mean_e2e_latency_ms".to_owned(), latency),
-            ]),
-            rejected_requests: None,
-            extrapolated_share: None,
             total_gpus_used: gpus,
-            objective: Objective::Throughput,
             score: feasible.then_some(leading),
             feasible,
             violation_penalty: if feasible { 0.0 } else { leading },
-            given_up: false,
-            infeasible_reason: None,
+            ..record_with(state, &metrics)
         }
     }
 

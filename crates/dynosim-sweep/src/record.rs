@@ -1,11 +1,13 @@
 //! What a sweep notes down about a state.
 
 use dynosim_core::Report;
-use dynosim_spec::{Objective, ParallelShape, Topology};
-use indexmap::IndexMap;
+use dynosim_spec::{Limit, Objective, ParallelShape, Topology};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use crate::columns::columns;
+use crate::engine_settings::Setting;
+use crate::metrics::{COST, GPUS, Metrics, THROUGHPUT_PER_GPU};
 use crate::state::{Mode, State};
 
 /// One evaluated state.
@@ -19,17 +21,20 @@ pub struct Record {
     /// Number of the simulation that the figures come from, from 0 in order of first use within one
     /// search or one call. Records with equal numbers are provably the same simulation.
     pub simulation: usize,
-    /// The 65 metrics of [`Report::metrics`]; empty if the run ended without a report.
-    pub metrics: IndexMap<String, f64>,
+    /// The metrics of [`Report::metrics`], and `goodput_rps` and `goodput_share` if the spec bounds single requests;
+    /// empty if the run ended without a report. [`metric`](Self::metric) knows further ones.
+    pub metrics: Metrics,
     /// Requests that can never run; `None` without a report.
     pub rejected_requests: Option<usize>,
     /// Share of the priced step time that rests on extrapolation; `None` without a report.
     pub extrapolated_share: Option<f64>,
     /// GPUs that the simulated deployment occupies.
     pub total_gpus_used: u64,
+    /// Price of a GPU for an hour, if the spec gives it.
+    pub gpu_hour_price: Option<f64>,
     /// What is maximised.
     pub objective: Objective,
-    /// Output tokens per second, or a mean latency in milliseconds with its sign turned round: the
+    /// The figure that the objective is about; latencies, GPUs and prices with their sign turned round: the
     /// more the better. `None` without a report.
     pub score: Option<f64>,
     /// Whether the simulation was given up because a bound was going to be missed.
@@ -46,19 +51,25 @@ pub struct Record {
 }
 
 impl Record {
-    /// A metric of the report.
+    /// A metric by its name: one of [`metrics`](Self::metrics), or `throughput_per_gpu_tok_s`, `total_gpus_used` or, if the
+    /// spec gives a price, `cost_per_million_output_tokens`.
     pub fn metric(&self, name: &str) -> Option<f64> {
-        self.metrics.get(name).copied()
+        let gpus = self.total_gpus_used as f64;
+        match name {
+            GPUS => Some(gpus),
+            THROUGHPUT_PER_GPU => self.metrics.get("output_throughput_tok_s").map(|rate| rate / gpus),
+            COST => {
+                let hours = self.metrics.get("duration_ms")? / 3_600_000.0;
+                let million_tokens = self.metrics.get("total_output_tokens")? / 1e6;
+                Some(gpus * self.gpu_hour_price? * hours / million_tokens)
+            }
+            name => self.metrics.get(name),
+        }
     }
 
-    /// Names of all columns of records of this mode, in order. Sizes that only models with experts have are
-    /// columns `with_experts` only.
-    pub fn columns(mode: Mode, with_experts: bool) -> Vec<String> {
-        let leading = topology_columns(mode, with_experts);
-        let leading = leading.iter().chain(&ROUTER_COLUMNS).chain(&VERDICT_COLUMNS);
-        let mut columns: Vec<String> = leading.map(|&name| name.to_owned()).collect();
-        columns.extend(Report::default().metrics().into_keys());
-        columns
+    /// Kind of the deployment.
+    pub fn mode(&self) -> Mode {
+        self.state.mode()
     }
 
     /// The value of a column.
@@ -66,13 +77,17 @@ impl Record {
         if let Some(count) = self.topology_value(column) {
             return Value::Count(u64::from(count));
         }
+        if let Some(setting) = self.state.engine.value(column) {
+            return Value::from(setting);
+        }
         match column {
+            "mode" => Value::Text(self.mode().name()),
             "router_mode" => Value::Text(self.state.router.mode_name()),
             "overlap_score_credit" => Value::Number(self.state.router.overlap_score_credit),
             "prefill_load_scale" => Value::Number(self.state.router.prefill_load_scale),
             "total_gpus_used" => Value::Count(self.total_gpus_used),
             "score" => Value::number(self.score),
-            "objective" => Value::Text(objective_name(self.objective)),
+            "objective" => Value::Text(self.objective.name()),
             "feasible" => Value::Flag(self.feasible),
             "violation_penalty" => Value::Number(self.violation_penalty),
             "infeasible_reason" => self.infeasible_reason.as_deref().map_or(Value::Missing, Value::Text),
@@ -115,33 +130,12 @@ impl Record {
 
 impl Serialize for Record {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let columns = Self::columns(self.state.mode(), self.has_experts());
+        let columns = columns(&[self.mode()], &[self]);
         let mut map = serializer.serialize_map(Some(columns.len()))?;
         for column in &columns {
             map.serialize_entry(column, &self.value(column))?;
         }
         map.end()
-    }
-}
-
-/// Columns of a topology; those of experts only if they are wanted.
-pub(crate) fn topology_columns(mode: Mode, with_experts: bool) -> &'static [&'static str] {
-    match (mode, with_experts) {
-        (Mode::Agg, false) => &["tp", "workers"],
-        (Mode::Agg, true) => &["tp", "attention_dp", "moe_tp", "moe_ep", "workers"],
-        (Mode::Disagg, false) => &["prefill_tp", "decode_tp", "prefill_workers", "decode_workers"],
-        (Mode::Disagg, true) => &[
-            "prefill_tp",
-            "prefill_attention_dp",
-            "prefill_moe_tp",
-            "prefill_moe_ep",
-            "decode_tp",
-            "decode_attention_dp",
-            "decode_moe_tp",
-            "decode_moe_ep",
-            "prefill_workers",
-            "decode_workers",
-        ],
     }
 }
 
@@ -156,29 +150,6 @@ fn size_value(shape: ParallelShape, column: &str) -> Option<u32> {
     }
 }
 
-/// Columns of a router.
-pub(crate) const ROUTER_COLUMNS: [&str; 3] = ["router_mode", "overlap_score_credit", "prefill_load_scale"];
-
-const VERDICT_COLUMNS: [&str; 9] = [
-    "total_gpus_used",
-    "score",
-    "objective",
-    "feasible",
-    "violation_penalty",
-    "infeasible_reason",
-    "simulation",
-    "rejected_requests",
-    "extrapolated_share",
-];
-
-fn objective_name(objective: Objective) -> &'static str {
-    match objective {
-        Objective::Throughput => "throughput",
-        Objective::MeanTtft => "mean_ttft",
-        Objective::MeanE2eLatency => "mean_e2e_latency",
-    }
-}
-
 /// One cell of a table of records.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -190,6 +161,16 @@ pub(crate) enum Value<'a> {
     Missing,
 }
 
+impl From<Setting> for Value<'_> {
+    fn from(setting: Setting) -> Self {
+        match setting {
+            Setting::Limit(Limit::Unlimited) => Self::Text("unlimited"),
+            Setting::Limit(Limit::AtMost(count)) | Setting::Tokens(count) => Self::Count(u64::from(count)),
+            Setting::Flag(flag) => Self::Flag(flag),
+        }
+    }
+}
+
 impl Value<'_> {
     fn number(value: Option<f64>) -> Self {
         value.map_or(Self::Missing, Self::Number)
@@ -199,5 +180,29 @@ impl Value<'_> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
     fn count(value: f64) -> Self {
         Self::Count(value as u64)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A feasible record with these metrics.
+    pub(crate) fn record_with(state: State, metrics: &[(&str, f64)]) -> Record {
+        Record {
+            state,
+            simulation: 0,
+            metrics: metrics.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
+            rejected_requests: Some(0),
+            extrapolated_share: Some(0.0),
+            total_gpus_used: state.total_gpus(),
+            gpu_hour_price: None,
+            objective: Objective::Throughput,
+            score: metrics.first().map(|&(_, value)| value),
+            given_up: false,
+            feasible: true,
+            violation_penalty: 0.0,
+            infeasible_reason: None,
+        }
     }
 }

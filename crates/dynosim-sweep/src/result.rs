@@ -3,12 +3,14 @@
 use std::io::Write;
 use std::time::Duration;
 
-use dynosim_spec::ReplayOptimizeSpec;
+use dynosim_spec::{ReplayOptimizeSpec, SearchStrategy};
 use serde_json::{Map, Value, json};
 
+use crate::certificate::Certificate;
 use crate::csv_table::write_csv;
 use crate::error::SweepError;
 use crate::outcome::{outcomes, same_outcome};
+use crate::prune::Pruned;
 use crate::ranking::{best, best_first};
 use crate::record::Record;
 use crate::state::Mode;
@@ -20,8 +22,8 @@ use crate::worker_shapes::{KvCapacity, LeftOutTp};
 /// Nothing in it but `host_time` depends on the host or on `maxParallelEvals`.
 #[derive(Debug, Clone)]
 pub struct OptimizationResult {
-    /// Kind of deployment that was searched.
-    pub mode: Mode,
+    /// Kinds of deployment that were searched.
+    pub modes: Vec<Mode>,
     /// The spec.
     pub spec: ReplayOptimizeSpec,
     /// The best state that serves every request and meets every bound within the budget.
@@ -32,6 +34,13 @@ pub struct OptimizationResult {
     pub evaluated: Vec<Record>,
     /// The feasible ones among them, best first.
     pub feasible: Vec<Record>,
+    /// The states that no other one beats in all metrics of `spec.pareto`, best in the first of them first. They are among
+    /// those that serve every request, whether or not they meet all bounds.
+    pub pareto: Vec<Record>,
+    /// States that were left out on proof.
+    pub pruned: Vec<Pruned>,
+    /// What was seen of the space.
+    pub certificate: Certificate,
     /// Simulations that were made; fewer than states where states are the same simulation.
     pub simulations: usize,
     /// Tensor-parallel sizes that cannot be used.
@@ -90,7 +99,16 @@ impl OptimizationResult {
         }
         match &self.best_infeasible {
             Some(nearest) => format!(
-                "none of {visited} visited states is feasible (a wider search.beam visits more); the closest is {}: {}",
+                "none of {} is feasible{}; the closest is {}: {}",
+                if self.certificate.is_complete() {
+                    format!("all {} states", self.certificate.space)
+                } else {
+                    format!("{visited} visited states")
+                },
+                match self.certificate.strategy {
+                    SearchStrategy::Descent => " (a wider search.beam visits more, search.strategy exhaustive all)",
+                    SearchStrategy::Exhaustive => "",
+                },
                 nearest.state,
                 nearest.infeasible_reason.as_deref().unwrap_or("unknown reason")
             ),
@@ -102,11 +120,11 @@ impl OptimizationResult {
     /// being feasible. See [`text_table`].
     pub fn table(&self, rows: usize) -> String {
         if !self.feasible.is_empty() {
-            return text_table(self.mode, &self.feasible, rows);
+            return text_table(&self.modes, &self.feasible, rows);
         }
         let mut records: Vec<&Record> = self.evaluated.iter().collect();
         records.sort_by(|a, b| best_first(a, b));
-        text_table(self.mode, records, rows)
+        text_table(&self.modes, records, rows)
     }
 
     /// Writes all visited states as CSV; see [`write_csv`].
@@ -114,7 +132,7 @@ impl OptimizationResult {
     /// # Errors
     /// If writing fails.
     pub fn write_evaluated_csv(&self, writer: impl Write) -> Result<(), SweepError> {
-        write_csv(self.mode, &self.evaluated, writer)
+        write_csv(&self.modes, &self.evaluated, writer)
     }
 
     /// Writes the feasible states as CSV, best first; see [`write_csv`].
@@ -122,7 +140,29 @@ impl OptimizationResult {
     /// # Errors
     /// If writing fails.
     pub fn write_feasible_csv(&self, writer: impl Write) -> Result<(), SweepError> {
-        write_csv(self.mode, &self.feasible, writer)
+        write_csv(&self.modes, &self.feasible, writer)
+    }
+
+    /// Writes the states of the trade-off as CSV; see [`write_csv`].
+    ///
+    /// # Errors
+    /// If writing fails.
+    pub fn write_pareto_csv(&self, writer: impl Write) -> Result<(), SweepError> {
+        write_csv(&self.modes, &self.pareto, writer)
+    }
+
+    /// Writes the states that were left out as CSV: state, bound and proof.
+    ///
+    /// # Errors
+    /// If writing fails.
+    pub fn write_pruned_csv(&self, writer: impl Write) -> Result<(), SweepError> {
+        let mut table = csv::Writer::from_writer(writer);
+        table.write_record(["state", "bound", "proof"])?;
+        for Pruned { state, bound, proof } in &self.pruned {
+            table.write_record([&state.to_string(), bound.name(), proof])?;
+        }
+        table.flush().map_err(csv::Error::from)?;
+        Ok(())
     }
 
     /// The result as a JSON document, the same for every host and any `maxParallelEvals`: mode,
@@ -132,14 +172,21 @@ impl OptimizationResult {
     /// If the spec names a trace file whose path is not valid Unicode.
     pub fn to_json(&self) -> Result<String, SweepError> {
         let mut document = Map::new();
-        document.insert("mode".to_owned(), serde_json::to_value(self.mode)?);
+        let mode = match self.modes.as_slice() {
+            [mode] => serde_json::to_value(mode)?,
+            _ => json!("all"),
+        };
+        document.insert("mode".to_owned(), mode);
         document.insert("spec".to_owned(), serde_json::to_value(&self.spec)?);
         document.extend(self.findings()?);
         Ok(format!("{:#}\n", Value::Object(document)))
     }
 
-    /// Everything but the spec.
-    pub(crate) fn findings(&self) -> Result<Map<String, Value>, SweepError> {
+    /// Everything but kind and spec, as parts of a JSON document.
+    ///
+    /// # Errors
+    /// If something cannot be written as JSON.
+    pub fn findings(&self) -> Result<Map<String, Value>, SweepError> {
         let mut findings = Map::new();
         let mut counts = json!({
             "evaluated": self.evaluated.len(),
@@ -153,6 +200,7 @@ impl OptimizationResult {
             ("best_feasible", serde_json::to_value(&self.best_feasible)?),
             ("best_infeasible", serde_json::to_value(&self.best_infeasible)?),
             ("counts", counts),
+            ("certificate", serde_json::to_value(&self.certificate)?),
             ("kv_capacity", serde_json::to_value(&self.kv_capacity)?),
             ("left_out_tps", serde_json::to_value(&self.left_out_tps)?),
             ("warnings", serde_json::to_value(&self.warnings)?),
@@ -164,8 +212,9 @@ impl OptimizationResult {
 }
 
 /// The feasible records, best first, and the best one of the others.
-pub(crate) fn sift(evaluated: &[Record]) -> (Vec<Record>, Option<Record>) {
-    let (mut feasible, infeasible): (Vec<&Record>, Vec<&Record>) = evaluated.iter().partition(|record| record.feasible);
+pub(crate) fn sift<'r>(evaluated: impl IntoIterator<Item = &'r Record>) -> (Vec<Record>, Option<Record>) {
+    let (mut feasible, infeasible): (Vec<&Record>, Vec<&Record>) =
+        evaluated.into_iter().partition(|record| record.feasible);
     feasible.sort_by(|a, b| best_first(a, b));
     (feasible.into_iter().cloned().collect(), best(infeasible).cloned())
 }

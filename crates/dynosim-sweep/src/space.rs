@@ -1,4 +1,4 @@
-//! Which states a search may visit from where it stands.
+//! Which states there are, and which of them a search may visit from where it stands.
 
 mod aggregated;
 mod disaggregated;
@@ -10,10 +10,22 @@ use dynosim_spec::{ParallelShape, SweepRouterMode, SweepRouterSpec};
 pub(crate) use aggregated::AggregatedSpace;
 pub(crate) use disaggregated::DisaggregatedSpace;
 
+use crate::budget::Budget;
+use crate::engine_settings::EngineSettings;
 use crate::state::{RouterState, State};
 
-/// The states around an incumbent, one kind of change at a time, in the order that decides ties.
+/// All states of one kind of deployment with the same engine arguments, and those around an incumbent, one kind of change
+/// at a time; in the order that decides ties.
 pub(crate) trait Space: Debug {
+    /// Every state within the budget.
+    fn states(&self) -> Vec<State>;
+
+    /// Whether the workers of this state are among them, behind whatever router.
+    fn contains(&self, state: &State) -> bool;
+
+    /// Their number, without going through them.
+    fn size(&self) -> u64;
+
     /// Every parallel shape with as many workers as the budget allows, behind this router.
     fn shapes(&self, router: RouterState) -> Vec<State>;
 
@@ -31,6 +43,15 @@ pub(crate) trait Space: Debug {
 fn smallest(shapes: &[ParallelShape]) -> ParallelShape {
     let smallest = shapes.iter().copied().min_by_key(|shape| shape.gpus());
     smallest.unwrap_or(ParallelShape::tensor(1))
+}
+
+/// What all states of a space have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    pub(crate) budget: Budget,
+    /// At least one.
+    pub(crate) routers: Vec<RouterState>,
+    pub(crate) engine: EngineSettings,
 }
 
 /// The routers that a spec allows, in the order in which they are tried.

@@ -3,9 +3,13 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use dynosim_spec::{ParallelShape, PoolTopology, RouterMode, Topology, WorkerRole};
+use dynosim_spec::{
+    ParallelShape, PoolTopology, ReplayOptimizeSpec, RouterMode, RunRouterSpec, RunSpec, Topology, WorkerRole,
+};
 use ordered_float::OrderedFloat;
 use serde::Serialize;
+
+use crate::engine_settings::EngineSettings;
 
 /// A deployment that a sweep may try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,9 +18,60 @@ pub struct State {
     pub topology: Topology,
     /// The router of every pool.
     pub router: RouterState,
+    /// What all workers have for engine arguments that are searched over.
+    pub engine: EngineSettings,
 }
 
 impl State {
+    /// Workers of the engine as the spec has it.
+    pub const fn new(topology: Topology, router: RouterState) -> Self {
+        Self {
+            topology,
+            router,
+            engine: EngineSettings::UNCHANGED,
+        }
+    }
+
+    /// The same workers with other engine arguments.
+    #[must_use]
+    pub fn with_engine(self, engine: EngineSettings) -> Self {
+        Self { engine, ..self }
+    }
+
+    /// The simulation of this candidate of a sweep, as a document of its own.
+    pub fn run_spec(&self, spec: &ReplayOptimizeSpec) -> RunSpec {
+        let mut hardware = spec.hardware.clone();
+        hardware.total_gpus = None;
+        hardware.min_gpus = None;
+        hardware.gpu_hour_price = None;
+        let kv_router = self.router.mode == RouterMode::KvRouter;
+        let mut base_config = spec.router.base_config.clone();
+        if kv_router {
+            // The values of the candidate stand beside it.
+            let default = dynosim_spec::KvRouterConfig::default();
+            base_config.overlap_score_credit = default.overlap_score_credit;
+            base_config.prefill_load_scale = default.prefill_load_scale;
+        }
+        let router = RunRouterSpec {
+            mode: self.router.mode,
+            overlap_score_credit: kv_router.then_some(self.router.overlap_score_credit),
+            prefill_load_scale: kv_router.then_some(self.router.prefill_load_scale),
+            seed: None,
+            base_config,
+        };
+        RunSpec {
+            router,
+            timing: spec.timing.clone(),
+            seed: spec.seed,
+            ..RunSpec::new(
+                self.engine.applied_to(&spec.engine),
+                hardware,
+                self.topology,
+                spec.workload.clone(),
+            )
+        }
+    }
+
     /// The same workers behind another router.
     #[must_use]
     pub fn with_router(self, router: RouterState) -> Self {
@@ -60,7 +115,12 @@ impl fmt::Display for State {
                 write!(f, "prefill_workers={prefill_workers} decode_workers={decode_workers}")?;
             }
         }
-        write!(f, " {}", self.router)
+        write!(f, " {}", self.router)?;
+        if self.engine == EngineSettings::UNCHANGED {
+            Ok(())
+        } else {
+            write!(f, " {}", self.engine)
+        }
     }
 }
 
@@ -84,6 +144,14 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Agg => "agg",
+            Self::Disagg => "disagg",
+        }
+    }
+
     /// The roles of the pools, in the order in which a request passes through them.
     pub fn roles(self) -> &'static [WorkerRole] {
         match self {

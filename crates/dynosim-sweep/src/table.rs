@@ -1,10 +1,12 @@
 //! Records as a table to look at.
 
-use dynosim_spec::RouterMode;
+use dynosim_spec::{Objective, RouterMode};
 use indexmap::IndexSet;
 
+use crate::columns::{ROUTER_COLUMNS, state_columns};
+use crate::metrics::{COST, GOODPUT_RPS, THROUGHPUT_PER_GPU};
 use crate::outcome::outcomes;
-use crate::record::{ROUTER_COLUMNS, Record, Value, topology_columns};
+use crate::record::{Record, Value};
 use crate::state::Mode;
 
 /// Columns behind topology and router.
@@ -22,18 +24,17 @@ const ROUTER_KNOBS: [&str; 2] = ["overlap_score_credit", "prefill_load_scale"];
 /// Figures whose first digits are behind the point.
 const SMALL_FIGURES: [&str; 2] = ["prefix_cache_reused_ratio", "violation_penalty"];
 
-/// The first `rows` outcomes of `records`, which are of states of one mode, as aligned columns of
+/// The first `rows` outcomes of `records`, which are of states of these modes, as aligned columns of
 /// text with a header line.
 ///
 /// States with the same workers and equal figures share a row: the router's columns list all values
 /// that occur among them, `-` if only round robin does, which has none. The penalty is shown if any
 /// of the records is infeasible.
-pub fn text_table<'a>(mode: Mode, records: impl IntoIterator<Item = &'a Record>, rows: usize) -> String {
+pub fn text_table<'a>(modes: &[Mode], records: impl IntoIterator<Item = &'a Record>, rows: usize) -> String {
     let outcomes = outcomes(records, rows);
-    let with_experts = outcomes.iter().flatten().any(|record| record.has_experts());
-    let mut columns: Vec<&str> = topology_columns(mode, with_experts).to_vec();
-    columns.extend(ROUTER_COLUMNS);
+    let mut columns: Vec<&str> = state_columns(modes, &outcomes.concat());
     columns.extend(FIGURE_COLUMNS);
+    columns.extend(objective_column(&outcomes));
     if outcomes.iter().flatten().any(|record| !record.feasible) {
         columns.push("violation_penalty");
     }
@@ -42,6 +43,21 @@ pub fn text_table<'a>(mode: Mode, records: impl IntoIterator<Item = &'a Record>,
         lines.push(columns.iter().map(|column| cell(column, outcome)).collect());
     }
     align(&lines)
+}
+
+/// The metric that the objective is about, where it has no column anyway.
+fn objective_column(outcomes: &[Vec<&Record>]) -> Option<&'static str> {
+    let record = outcomes.first()?.first()?;
+    let column = match record.objective {
+        Objective::ThroughputPerGpu => THROUGHPUT_PER_GPU,
+        Objective::Goodput => GOODPUT_RPS,
+        Objective::P99Ttft => "p99_ttft_ms",
+        Objective::P99Itl => "p99_tpot_ms",
+        Objective::P99E2eLatency => "p99_e2e_latency_ms",
+        Objective::Cost => COST,
+        Objective::Throughput | Objective::MeanTtft | Objective::MeanE2eLatency | Objective::MinGpus => return None,
+    };
+    Some(column)
 }
 
 /// All values of a column among the records of one outcome.
@@ -90,38 +106,26 @@ fn align(lines: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use dynosim_spec::{Objective, ParallelShape, Topology};
-    use indexmap::IndexMap;
+    use dynosim_spec::{ParallelShape, Topology};
 
     use super::*;
+    use crate::engine_settings::EngineSettings;
+    use crate::metrics::Metrics;
+    use crate::record::tests::record_with;
     use crate::state::{RouterState, State};
 
     fn record(simulation: usize, router: RouterState) -> Record {
-        let metrics = FIGURE_COLUMNS
-            .iter()
-            .skip(1)
-            .zip([958.978_4, 0.5, 43_531.456_4, 34.769_9, 52_397.787_9]);
+        let figures = [958.978_4, 0.5, 43_531.456_4, 34.769_9, 52_397.787_9];
+        let metrics: Vec<(&str, f64)> = FIGURE_COLUMNS.into_iter().skip(1).zip(figures).collect();
+        let topology = Topology::Disaggregated {
+            prefill_workers: 3,
+            decode_workers: 4,
+            prefill_shape: ParallelShape::tensor(4),
+            decode_shape: ParallelShape::tensor(1),
+        };
         Record {
-            state: State {
-                topology: Topology::Disaggregated {
-                    prefill_workers: 3,
-                    decode_workers: 4,
-                    prefill_shape: ParallelShape::tensor(4),
-                    decode_shape: ParallelShape::tensor(1),
-                },
-                router,
-            },
             simulation,
-            metrics: metrics.map(|(&name, value)| (name.to_owned(), value)).collect(),
-            rejected_requests: Some(0),
-            extrapolated_share: Some(0.0),
-            total_gpus_used: 16,
-            objective: Objective::Throughput,
-            score: Some(958.978_4),
-            feasible: true,
-            violation_penalty: 0.0,
-            given_up: false,
-            infeasible_reason: None,
+            ..record_with(State::new(topology, router), &metrics)
         }
     }
 
@@ -131,8 +135,12 @@ mod tests {
     fn equal_simulations_share_a_row() {
         let [first, last] = SAME_SIMULATION.map(|router| record(1, router));
         let mut other = record(0, RouterState::round_robin());
-        other.metrics.insert("mean_ttft_ms".to_owned(), 43_531.5);
-        let table = text_table(Mode::Disagg, [&first, &other, &last], 10);
+        let changed = other.metrics.iter().map(|(name, value)| {
+            let value = if name == "mean_ttft_ms" { 43_531.5 } else { value };
+            (name.to_owned(), value)
+        });
+        other.metrics = changed.collect();
+        let table = text_table(&[Mode::Disagg], [&first, &other, &last], 10);
         let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[0].len(), 13);
         let figures = ["16", "958.98", "0.5000", "43531.46", "34.77", "52397.79"];
@@ -156,7 +164,7 @@ mod tests {
     fn equal_figures_share_a_row() {
         let kv_router = record(0, RouterState::kv_router(0.5, 1.0));
         let round_robin = record(1, RouterState::round_robin());
-        let table = text_table(Mode::Disagg, [&kv_router, &round_robin], 10);
+        let table = text_table(&[Mode::Disagg], [&kv_router, &round_robin], 10);
         let cells: Vec<&str> = table.lines().nth(1).unwrap_or_default().split_whitespace().collect();
         assert_eq!(cells[4..7], ["kv_router,round_robin", "0.5", "1"]);
         assert_eq!(table.lines().count(), 2);
@@ -168,7 +176,7 @@ mod tests {
             prefill_shape: ParallelShape::tensor(4),
             decode_shape: ParallelShape::tensor(1),
         };
-        let table = text_table(Mode::Disagg, [&kv_router, &elsewhere], 10);
+        let table = text_table(&[Mode::Disagg], [&kv_router, &elsewhere], 10);
         assert_eq!(table.lines().count(), 3, "other workers are another outcome");
     }
 
@@ -181,7 +189,7 @@ mod tests {
             prefill_shape: ParallelShape::experts(2, 1, 1, 2),
             decode_shape: ParallelShape::experts(1, 4, 4, 1),
         };
-        let table = text_table(Mode::Disagg, [&spread], 10);
+        let table = text_table(&[Mode::Disagg], [&spread], 10);
         let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(
             lines[0][..4],
@@ -206,15 +214,46 @@ mod tests {
         let [first, last] = SAME_SIMULATION.map(|router| record(1, router));
         let failed = Record {
             simulation: 2,
-            metrics: IndexMap::new(),
+            metrics: Metrics::default(),
             feasible: false,
             violation_penalty: f64::INFINITY,
             ..last.clone()
         };
-        assert_eq!(text_table(Mode::Disagg, [&first, &failed, &last], 1).lines().count(), 2);
-        let table = text_table(Mode::Disagg, [&first, &failed], 2);
+        assert_eq!(
+            text_table(&[Mode::Disagg], [&first, &failed, &last], 1).lines().count(),
+            2
+        );
+        let table = text_table(&[Mode::Disagg], [&first, &failed], 2);
         let last_cells: Vec<Option<&str>> = table.lines().map(|line| line.split_whitespace().last()).collect();
         assert_eq!(last_cells, [Some("violation_penalty"), Some("0.0000"), Some("inf")]);
-        assert_eq!(text_table(Mode::Agg, [], 5).lines().count(), 1);
+        assert_eq!(text_table(&[Mode::Agg], [], 5).lines().count(), 1);
+    }
+
+    #[test]
+    fn one_space_of_both_kinds_has_the_columns_of_both() {
+        let disaggregated = record(0, RouterState::round_robin());
+        let shape = ParallelShape::tensor(2);
+        let settings = EngineSettings {
+            block_size: Some(32),
+            ..EngineSettings::default()
+        };
+        let state = State::new(Topology::Aggregated { workers: 5, shape }, RouterState::round_robin());
+        let aggregated = record_with(state.with_engine(settings), &[("output_throughput_tok_s", 1.0)]);
+        let table = text_table(&[Mode::Agg, Mode::Disagg], [&disaggregated, &aggregated], 10);
+        let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        let cells = [
+            "mode",
+            "tp",
+            "workers",
+            "prefill_tp",
+            "decode_tp",
+            "prefill_workers",
+            "decode_workers",
+        ];
+        assert_eq!(lines[0][..7], cells);
+        assert_eq!(lines[0][10], "block_size");
+        assert_eq!(lines[1][..7], ["disagg", "-", "-", "4", "1", "3", "4"]);
+        assert_eq!(lines[2][..7], ["agg", "2", "5", "-", "-", "-", "-"]);
+        assert_eq!((lines[1][10], lines[2][10]), ("-", "32"));
     }
 }

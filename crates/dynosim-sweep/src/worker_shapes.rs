@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 /// A parallel shape that cannot be used; for dense models, a tensor-parallel size.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct LeftOutTp {
     /// Role of the workers.
     pub role: WorkerRole,
@@ -19,7 +19,7 @@ pub struct LeftOutTp {
 }
 
 /// KV capacity of one worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct KvCapacity {
     /// Role of the workers.
     pub role: WorkerRole,

@@ -1,35 +1,55 @@
 //! What was asked for, for people.
 
 use dynosim_spec::{
-    EngineSpec, Objective, ReplayOptimizeSpec, SyntheticLoad, SyntheticWorkload, TraceWorkload, WorkerRole,
+    EngineSpec, PerRequestSla, ReplayOptimizeSpec, SyntheticLoad, SyntheticWorkload, TraceWorkload, WorkerRole,
     WorkloadSpec,
 };
 use dynosim_sweep::Mode;
 
 /// What a sweep searches for, as two lines.
-pub(crate) fn question(spec: &ReplayOptimizeSpec, mode: Mode) -> String {
+pub(crate) fn question(spec: &ReplayOptimizeSpec, modes: &[Mode]) -> String {
     let budget = spec.hardware.total_gpus.unwrap_or(0);
-    let bounds: Vec<String> = spec
+    let mut bounds: Vec<String> = spec
         .sla
         .active_bounds()
         .map(|bound| format!("{} {} ms", bound.name, bound.bound_ms))
         .collect();
+    bounds.extend(spec.sla.per_request.as_ref().map(per_request));
     let bounds = if bounds.is_empty() {
         "no bounds".to_owned()
     } else {
         format!("bounds {}", bounds.join(", "))
     };
     format!(
-        "{}, {mode}, on at most {}: {}\nObjective {}, {bounds}\n",
+        "{}, {}, on {}: {}\nObjective {}, {bounds}\n",
         spec.engine.model,
-        gpus(u64::from(budget), &spec.hardware.system),
+        modes.iter().map(Mode::to_string).collect::<Vec<_>>().join(" or "),
+        gpu_range(spec.hardware.min_gpus, budget, &spec.hardware.system),
         load(&spec.workload),
-        match spec.objective {
-            Objective::Throughput => "throughput",
-            Objective::MeanTtft => "mean_ttft",
-            Objective::MeanE2eLatency => "mean_e2e_latency",
-        },
+        spec.objective,
     )
+}
+
+/// `each request ttft 500 ms and itl 50 ms`.
+fn per_request(sla: &PerRequestSla) -> String {
+    let bounds = [("ttft", sla.ttft), ("itl", sla.itl), ("e2eLatency", sla.e2e_latency)];
+    let bounds = bounds
+        .into_iter()
+        .filter_map(|(name, bound)| Some(format!("{name} {} ms", bound?)));
+    format!(
+        "for goodput of each request {}",
+        bounds.collect::<Vec<_>>().join(" and ")
+    )
+}
+
+/// `at most 8 GPUs`, or `4 to 8 GPUs`.
+fn gpu_range(least: Option<u32>, most: u32, system: &str) -> String {
+    let most_gpus = gpus(u64::from(most), system);
+    match least.filter(|&least| least > 1) {
+        Some(least) if least == most => format!("exactly {most_gpus}"),
+        Some(least) => format!("{least} to {most_gpus}"),
+        None => format!("at most {most_gpus}"),
+    }
 }
 
 /// A number of GPUs of a kind; the kind may be empty.
@@ -193,7 +213,7 @@ mod tests {
         let first =
             "m, aggregated, on at most 1 h200_sxm GPU: 50 requests of 400 prompt and 20 output tokens, 8 in flight";
         assert_eq!(
-            question(&spec, Mode::Agg),
+            question(&spec, &[Mode::Agg]),
             format!("{first}\nObjective throughput, no bounds\n")
         );
         spec.sla = SlaSpec {
@@ -203,7 +223,7 @@ mod tests {
         };
         let bounds = "bounds ttft 250 ms, p95E2eLatency 9000 ms";
         assert_eq!(
-            question(&spec, Mode::Agg),
+            question(&spec, &[Mode::Agg]),
             format!("{first}\nObjective throughput, {bounds}\n")
         );
     }

@@ -36,10 +36,7 @@ pub fn sweep(spec: &ReplayOptimizeSpec, mode: Mode) -> Result<OptimizationResult
     let provider = timing_provider(&spec.timing, &spec.engine, None);
     let sweep = Sweep::new(spec, sweep_scenario(spec, &[mode])?, provider.as_ref())?;
     let sweep = sweep.with_warnings(sweep_warnings(spec, &[mode], &built_in(spec)));
-    Ok(match mode {
-        Mode::Agg => sweep.optimize_dense_agg(),
-        Mode::Disagg => sweep.optimize_dense_disagg(),
-    }?)
+    Ok(sweep.optimize(&[mode])?)
 }
 
 /// Searches both kinds of deployments and chooses between their best states, with everything built in.

@@ -33,10 +33,10 @@ pub fn summary(result: &OptimizationResult, rows: usize) -> String {
 
 /// As [`summary()`], naming these step times.
 pub fn summary_with_step_times(result: &OptimizationResult, rows: usize, step_times: &StepTimes) -> String {
-    let mut text = question(&result.spec, result.mode);
+    let mut text = question(&result.spec, &result.modes);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "Step times: {step_times}");
-    if result.mode == Mode::Disagg {
+    if result.modes.contains(&Mode::Disagg) {
         let _ = writeln!(text, "KV transfer: {}", kv_transfer(&result.spec.engine));
     }
     let _ = writeln!(text, "\n{}", sentence(&result.verdict()));
@@ -52,8 +52,9 @@ pub fn summary_with_step_times(result: &OptimizationResult, rows: usize, step_ti
         text,
         "\n{title} (a row per distinct outcome; {} simulations were made):\n{}",
         result.simulations,
-        text_table(result.mode, records, rows)
+        text_table(&result.modes, records, rows)
     );
+    let _ = write!(text, "\n{}", result.certificate);
     text.push_str(&extrapolation(result, step_times));
     text.push_str("\nKV capacity of a worker:\n");
     let names = result.kv_capacity.iter().map(|capacity| capacity.shape.to_string());

@@ -37,7 +37,7 @@ impl Latency {
     }
 
     /// That of a request in milliseconds; `None` if the request does not count or does not have it.
-    pub(crate) fn ms(self, record: &RequestRecord) -> Option<f64> {
+    pub fn ms(self, record: &RequestRecord) -> Option<f64> {
         let (span, parts) = self.span(record)?;
         Some(span.as_ms() / f64::from(parts))
     }

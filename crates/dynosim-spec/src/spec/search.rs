@@ -71,12 +71,14 @@ pub enum Prune {
 }
 
 impl SearchStrategy {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl Prune {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -156,7 +158,7 @@ impl SearchSpec {
         section.optional("prune", &mut self.prune, &OneOf);
         let axes = &mut self.engine_args;
         section.object("engineArgs", Presence::Optional, |section| {
-            axes.fields(section, backend)
+            axes.fields(section, backend);
         });
         if self.strategy == SearchStrategy::Descent {
             section.idle("prune", "with strategy descent, which visits few states anyway");

@@ -2,60 +2,148 @@
 
 use dynosim_spec::{ParallelShape, Topology};
 
-use super::{Space, smallest};
+use super::{Frame, Space, smallest};
 use crate::state::{RouterState, State};
 
 /// A parallel shape and a number of workers for each of the two pools.
 #[derive(Debug)]
 pub(crate) struct DisaggregatedSpace {
-    budget: u32,
+    frame: Frame,
     /// Usable shapes of prefill workers, ascending, none of them without GPUs.
     prefill_shapes: Vec<ParallelShape>,
     /// Usable shapes of decode workers, ascending, none of them without GPUs.
     decode_shapes: Vec<ParallelShape>,
-    /// At least one.
-    routers: Vec<RouterState>,
 }
 
+/// Shapes of a prefill and of a decode worker.
+type Pair = (ParallelShape, ParallelShape);
+
 impl DisaggregatedSpace {
-    pub(crate) fn new(
-        budget: u32,
-        prefill_shapes: Vec<ParallelShape>,
-        decode_shapes: Vec<ParallelShape>,
-        routers: Vec<RouterState>,
-    ) -> Self {
+    pub(crate) fn new(frame: Frame, prefill_shapes: Vec<ParallelShape>, decode_shapes: Vec<ParallelShape>) -> Self {
         Self {
-            budget,
+            frame,
             prefill_shapes,
             decode_shapes,
-            routers,
         }
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = Pair> {
+        self.prefill_shapes.iter().flat_map(|&prefill_shape| {
+            let decode_shapes = self.decode_shapes.iter();
+            decode_shapes.map(move |&decode_shape| (prefill_shape, decode_shape))
+        })
+    }
+
+    fn state(&self, topology: Topology, router: RouterState) -> State {
+        State {
+            topology,
+            router,
+            engine: self.frame.engine,
+        }
+    }
+
+    /// Numbers of prefill workers that leave room for a decode worker, each with the largest number of decode workers.
+    fn fullest(&self, (prefill_shape, decode_shape): Pair) -> impl Iterator<Item = (u32, u32)> {
+        let (budget, prefill_gpus, decode_gpus) = (self.frame.budget.most, prefill_shape.gpus(), decode_shape.gpus());
+        let most_prefill_workers = budget.saturating_sub(decode_gpus) / prefill_gpus;
+        (1..=most_prefill_workers).map(move |workers| (workers, (budget - workers * prefill_gpus) / decode_gpus))
+    }
+
+    /// The fewest decode workers with which so many prefill workers reach the least number of GPUs.
+    fn least_decode_workers(&self, (prefill_shape, decode_shape): Pair, prefill_workers: u32) -> u32 {
+        let missing = self
+            .frame
+            .budget
+            .least
+            .saturating_sub(prefill_workers * prefill_shape.gpus());
+        missing.div_ceil(decode_shape.gpus()).max(1)
+    }
+
+    /// The splits that use as many GPUs as any split can, if these are enough.
+    fn edge(&self, pair: Pair) -> Vec<Topology> {
+        let fullest = self.fullest(pair).map(|split| topology(pair, split));
+        let fullest: Vec<Topology> = fullest.collect();
+        let most_gpus = fullest.iter().map(Topology::total_gpus).max();
+        let edge = fullest
+            .into_iter()
+            .filter(|topology| Some(topology.total_gpus()) == most_gpus);
+        edge.filter(|topology| self.frame.budget.holds(topology.total_gpus()))
+            .collect()
+    }
+
+    /// As many workers in either pool as fit if both have equally many; where those use too few GPUs, the split on the
+    /// edge of the budget that comes closest to it.
+    fn balanced(&self, pair: Pair) -> Option<Topology> {
+        let workers = self.frame.budget.most / pair.0.gpus().saturating_add(pair.1.gpus());
+        let equal = topology(pair, (workers, workers));
+        if workers >= 1 && self.frame.budget.holds(equal.total_gpus()) {
+            return Some(equal);
+        }
+        let imbalance = |topology: &Topology| match *topology {
+            Topology::Disaggregated {
+                prefill_workers,
+                decode_workers,
+                ..
+            } => prefill_workers.abs_diff(decode_workers),
+            Topology::Aggregated { .. } => u32::MAX,
+        };
+        self.edge(pair).into_iter().min_by_key(imbalance)
+    }
+}
+
+fn topology((prefill_shape, decode_shape): Pair, (prefill_workers, decode_workers): (u32, u32)) -> Topology {
+    Topology::Disaggregated {
+        prefill_workers,
+        decode_workers,
+        prefill_shape,
+        decode_shape,
     }
 }
 
 impl Space for DisaggregatedSpace {
-    /// As many workers in either pool as fit if both have equally many.
+    fn states(&self) -> Vec<State> {
+        let mut states = Vec::new();
+        for pair in self.pairs() {
+            for (prefill_workers, most) in self.fullest(pair) {
+                for decode_workers in self.least_decode_workers(pair, prefill_workers)..=most {
+                    let topology = topology(pair, (prefill_workers, decode_workers));
+                    states.extend(self.frame.routers.iter().map(|&router| self.state(topology, router)));
+                }
+            }
+        }
+        states
+    }
+
+    fn contains(&self, state: &State) -> bool {
+        let Topology::Disaggregated {
+            prefill_workers,
+            decode_workers,
+            prefill_shape,
+            decode_shape,
+        } = state.topology
+        else {
+            return false;
+        };
+        self.prefill_shapes.contains(&prefill_shape)
+            && self.decode_shapes.contains(&decode_shape)
+            && prefill_workers.min(decode_workers) >= 1
+            && self.frame.budget.holds(state.total_gpus())
+    }
+
+    fn size(&self) -> u64 {
+        let splits = |pair: Pair| -> u64 {
+            let decode_workers = self.fullest(pair).map(|(prefill_workers, most)| {
+                let least = self.least_decode_workers(pair, prefill_workers);
+                (u64::from(most) + 1).saturating_sub(u64::from(least))
+            });
+            decode_workers.sum()
+        };
+        self.pairs().map(splits).sum::<u64>() * self.frame.routers.len() as u64
+    }
+
     fn shapes(&self, router: RouterState) -> Vec<State> {
-        let pairs = self.prefill_shapes.iter().flat_map(|&prefill_shape| {
-            let decode_shapes = self.decode_shapes.iter();
-            decode_shapes.map(move |&decode_shape| (prefill_shape, decode_shape))
-        });
-        pairs
-            .map(|(prefill_shape, decode_shape)| {
-                let gpus = prefill_shape.gpus().saturating_add(decode_shape.gpus());
-                (prefill_shape, decode_shape, self.budget / gpus)
-            })
-            .filter(|&(_, _, workers)| workers >= 1)
-            .map(|(prefill_shape, decode_shape, workers)| State {
-                topology: Topology::Disaggregated {
-                    prefill_workers: workers,
-                    decode_workers: workers,
-                    prefill_shape,
-                    decode_shape,
-                },
-                router,
-            })
-            .collect()
+        let balanced = self.pairs().filter_map(|pair| self.balanced(pair));
+        balanced.map(|topology| self.state(topology, router)).collect()
     }
 
     /// The splits that use as many GPUs as any split can.
@@ -68,29 +156,13 @@ impl Space for DisaggregatedSpace {
         else {
             return Vec::new();
         };
-        let (prefill_gpus, decode_gpus) = (prefill_shape.gpus(), decode_shape.gpus());
-        let most_prefill_workers = self.budget.saturating_sub(decode_gpus) / prefill_gpus;
-        let fullest = (1..=most_prefill_workers).map(|prefill_workers| {
-            let decode_workers = (self.budget - prefill_workers * prefill_gpus) / decode_gpus;
-            Topology::Disaggregated {
-                prefill_workers,
-                decode_workers,
-                prefill_shape,
-                decode_shape,
-            }
-        });
-        let most_gpus = fullest.clone().map(|topology| topology.total_gpus()).max();
-        fullest
-            .filter(|topology| Some(topology.total_gpus()) == most_gpus)
-            .map(|topology| State {
-                topology,
-                router: of.router,
-            })
-            .collect()
+        let edge = self.edge((prefill_shape, decode_shape)).into_iter();
+        edge.map(|topology| self.state(topology, of.router)).collect()
     }
 
     fn routers(&self, of: &State) -> Vec<State> {
-        self.routers.iter().map(|&router| of.with_router(router)).collect()
+        let routers = self.frame.routers.iter();
+        routers.map(|&router| self.state(of.topology, router)).collect()
     }
 
     fn smallest(&self) -> (u64, String) {
@@ -103,12 +175,23 @@ impl Space for DisaggregatedSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
+    use crate::engine_settings::EngineSettings;
 
     const ROUND_ROBIN: RouterState = RouterState::round_robin();
 
     fn space(budget: u32) -> DisaggregatedSpace {
+        within(Budget::up_to(budget))
+    }
+
+    fn within(budget: Budget) -> DisaggregatedSpace {
         let sizes: Vec<ParallelShape> = [1, 2, 4, 8].map(ParallelShape::tensor).to_vec();
-        DisaggregatedSpace::new(budget, sizes.clone(), sizes, vec![ROUND_ROBIN])
+        let frame = Frame {
+            budget,
+            routers: vec![ROUND_ROBIN],
+            engine: EngineSettings::default(),
+        };
+        DisaggregatedSpace::new(frame, sizes.clone(), sizes)
     }
 
     /// Prefill TP, decode TP, prefill workers, decode workers.
@@ -144,10 +227,7 @@ mod tests {
             prefill_shape: ParallelShape::tensor(prefill_tp),
             decode_shape: ParallelShape::tensor(decode_tp),
         };
-        let state = State {
-            topology,
-            router: ROUND_ROBIN,
-        };
+        let state = State::new(topology, ROUND_ROBIN);
         let expected: Vec<[u32; 4]> = expected.iter().map(|&[p, d]| [prefill_tp, decode_tp, p, d]).collect();
         assert_eq!(numbers(&space(budget).splits(&state)), expected);
     }
@@ -162,5 +242,27 @@ mod tests {
         // No split uses all 9 GPUs.
         check_splits(9, 2, 4, &[[2, 1]]);
         check_splits(1, 1, 1, &[]);
+    }
+
+    #[test]
+    fn sizes_count_the_states() {
+        for (least, most) in [(1, 1), (1, 2), (1, 16), (9, 16), (16, 16), (17, 17), (64, 64)] {
+            let space = within(Budget { least, most });
+            let states = space.states();
+            assert_eq!(space.size(), states.len() as u64, "{least} to {most}");
+            assert!(states.iter().all(|state| space.frame.budget.holds(state.total_gpus())));
+            for shape in space.shapes(ROUND_ROBIN) {
+                assert!(states.contains(&shape), "{shape}");
+                assert!(space.splits(&shape).iter().all(|split| states.contains(split)));
+            }
+        }
+    }
+
+    #[test]
+    fn too_few_gpus_at_equal_numbers_fall_back_to_the_edge() {
+        let shapes = numbers(&within(Budget { least: 15, most: 16 }).shapes(ROUND_ROBIN));
+        // 2 and 2 workers of sizes 4 and 2 use 12 GPUs only; on the edge, 3 and 2 are closest to equal.
+        assert!(shapes.contains(&[4, 2, 3, 2]), "{shapes:?}");
+        assert!(shapes.contains(&[1, 1, 8, 8]), "{shapes:?}");
     }
 }

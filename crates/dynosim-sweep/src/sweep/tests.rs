@@ -2,6 +2,7 @@
 
 mod candidates;
 mod equal_states;
+mod exhaustive;
 mod failures;
 mod hopeless;
 mod outputs;

@@ -11,7 +11,7 @@ fn check_equivalence(spec: &ReplayOptimizeSpec, topology: Topology, expected_sim
     for credit in [0.0, 0.3, 0.5, 1.0] {
         states.extend([0.0, 0.25, 1.0, 4.0, 3.0, 0.7].map(|scale| RouterState::kv_router(credit, scale)));
     }
-    let states: Vec<State> = states.into_iter().map(|router| State { topology, router }).collect();
+    let states: Vec<State> = states.into_iter().map(|router| State::new(topology, router)).collect();
     let collapsed = sweep(spec, &PolynomialTiming).evaluate_states(&states);
     let plain = sweep(spec, &PolynomialTiming)
         .with_router_factory(&dynosim_router::build)

@@ -27,12 +27,9 @@ fn rejections_make_a_state_infeasible() {
     let workload = workload.build(Admission::OpenLoop);
     let provider = TokensPerGpu(1000);
     let sweep = Sweep::new(&spec, scenario_of(&spec, workload), &provider).expect("the spec is valid");
-    let topology = |tp, workers| State {
-        topology: Topology::Aggregated {
-            workers,
-            shape: ParallelShape::tensor(tp),
-        },
-        router: RouterState::round_robin(),
+    let topology = |tp, workers| {
+        let shape = ParallelShape::tensor(tp);
+        State::new(Topology::Aggregated { workers, shape }, RouterState::round_robin())
     };
     let records = sweep.evaluate_states(&[topology(2, 1), topology(8, 1), topology(4, 2)]);
     let reason = records[0].infeasible_reason.as_deref().unwrap_or_default();
@@ -84,19 +81,19 @@ fn failures_are_data() {
     let mut csv = Vec::new();
     result.write_evaluated_csv(&mut csv).expect("memory is writable");
     let mut rows = csv::Reader::from_reader(csv.as_slice());
-    assert_eq!(rows.headers().expect("a header").len(), 2 + 3 + 9 + 65);
+    assert_eq!(rows.headers().expect("a header").len(), 2 + 3 + 9 + 65 + 1);
     assert_eq!(rows.records().flatten().count(), result.evaluated.len());
 }
 
 #[test]
 fn impossible_states_have_reasons() {
     let spec = small_spec();
-    let state = |workers, tp| State {
-        topology: Topology::Aggregated {
-            workers,
-            shape: ParallelShape::tensor(tp),
-        },
-        router: RouterState::kv_router(1.0, 1.0),
+    let state = |workers, tp| {
+        let shape = ParallelShape::tensor(tp);
+        State::new(
+            Topology::Aggregated { workers, shape },
+            RouterState::kv_router(1.0, 1.0),
+        )
     };
     let records = sweep(&spec, &PolynomialTiming).evaluate_states(&[state(0, 1), state(1, 3), state(1, 1)]);
     assert_eq!(records[0].infeasible_reason.as_deref(), Some("a pool has no workers"));

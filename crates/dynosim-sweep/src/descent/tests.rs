@@ -1,13 +1,11 @@
 //! The search over states whose figures are made up.
 
-use dynosim_spec::{
-    Backend, EngineSpec, HardwareSpec, ParallelShape, ReplayOptimizeSpec, SyntheticLoad, SyntheticWorkload, Topology,
-    WorkloadSpec,
-};
+use dynosim_spec::{ParallelShape, Topology};
 
 use super::*;
-use crate::judge::{Figures, Judge, Trial};
-use crate::space::{AggregatedSpace, DisaggregatedSpace};
+use crate::budget::Budget;
+use crate::record::tests::record_with;
+use crate::space::{AggregatedSpace, DisaggregatedSpace, Frame};
 
 const SHAPES: [ParallelShape; 4] = [
     ParallelShape::tensor(1),
@@ -20,7 +18,6 @@ const KV_ROUTERS: [RouterState; 2] = [RouterState::kv_router(1.0, 0.0), RouterSt
 
 /// Gives every state a throughput.
 struct Fake<F> {
-    judge: Judge,
     throughput: F,
     /// States in the order in which they were asked for.
     asked: Vec<State>,
@@ -30,12 +27,10 @@ impl<F: Fn(&State) -> f64> Evaluate for Fake<F> {
     fn evaluate(&mut self, states: &[State]) -> Vec<Record> {
         let mut records = Vec::new();
         for &state in states {
-            let metrics = IndexMap::from([("output_throughput_tok_s".to_owned(), (self.throughput)(&state))]);
-            let trial = Trial::Finished(Figures {
-                metrics,
-                ..Figures::default()
-            });
-            records.push(self.judge.record(state, self.asked.len(), &trial));
+            records.push(record_with(
+                state,
+                &[("output_throughput_tok_s", (self.throughput)(&state))],
+            ));
             self.asked.push(state);
         }
         records
@@ -43,30 +38,46 @@ impl<F: Fn(&State) -> f64> Evaluate for Fake<F> {
 }
 
 /// Searches within 8 GPUs and returns the states in the order of visits.
-fn visits(space: &dyn Space, first_router: RouterState, beam: usize, throughput: impl Fn(&State) -> f64) -> Vec<State> {
-    let workload = SyntheticWorkload::new(100, 10, 1, SyntheticLoad::Concurrency(1));
-    let spec = ReplayOptimizeSpec::new(
-        EngineSpec::new("model", Backend::Vllm),
-        HardwareSpec::new("h200_sxm"),
-        WorkloadSpec::Synthetic(workload),
-    );
+fn visits(
+    space: impl Space + 'static,
+    first_router: RouterState,
+    beam: usize,
+    throughput: impl Fn(&State) -> f64,
+) -> Vec<State> {
+    let spaces = Spaces::from([(EngineSettings::default(), Box::new(space) as Box<dyn Space>)]);
+    visits_of(&spaces, first_router, beam, throughput)
+}
+
+fn visits_of(
+    spaces: &Spaces,
+    first_router: RouterState,
+    beam: usize,
+    throughput: impl Fn(&State) -> f64,
+) -> Vec<State> {
     let mut fake = Fake {
-        judge: Judge::new(&spec, 8),
         throughput,
         asked: Vec::new(),
     };
-    let records = search(space, first_router, beam, &mut fake);
-    let visited: Vec<State> = records.iter().map(|record| record.state).collect();
+    let records = descend(spaces, first_router, beam, &mut fake);
+    let visited: Vec<State> = records.keys().copied().collect();
     assert_eq!(visited, fake.asked, "every state is asked for once and kept");
     visited
 }
 
+fn frame(routers: &[RouterState]) -> Frame {
+    Frame {
+        budget: Budget::up_to(8),
+        routers: routers.to_vec(),
+        engine: EngineSettings::default(),
+    }
+}
+
 fn disaggregated_space(routers: &[RouterState]) -> DisaggregatedSpace {
-    DisaggregatedSpace::new(8, SHAPES.to_vec(), SHAPES.to_vec(), routers.to_vec())
+    DisaggregatedSpace::new(frame(routers), SHAPES.to_vec(), SHAPES.to_vec())
 }
 
 fn aggregated_space(routers: &[RouterState]) -> AggregatedSpace {
-    AggregatedSpace::new(8, SHAPES.to_vec(), routers.to_vec())
+    AggregatedSpace::new(frame(routers), SHAPES.to_vec())
 }
 
 /// Prefers small tensor-parallel sizes, then many workers, then these routers, in this order.
@@ -83,13 +94,13 @@ fn likes(routers: &[RouterState]) -> impl Fn(&State) -> f64 {
 #[track_caller]
 fn check_disaggregated(routers: &[RouterState], liked: &[RouterState], expected: usize) {
     let space = disaggregated_space(routers);
-    assert_eq!(visits(&space, routers[0], 1, likes(liked)).len(), expected);
+    assert_eq!(visits(space, routers[0], 1, likes(liked)).len(), expected);
 }
 
 #[track_caller]
 fn check_aggregated(routers: &[RouterState], liked: &[RouterState], expected: usize) {
     let space = aggregated_space(routers);
-    assert_eq!(visits(&space, routers[0], 1, likes(liked)).len(), expected);
+    assert_eq!(visits(space, routers[0], 1, likes(liked)).len(), expected);
 }
 
 /// Nine pairs of sizes fit into 8 GPUs, and the pair of ones has seven splits, one of which is among the shapes.
@@ -127,7 +138,7 @@ fn aggregated_visits_are_counted() {
 fn a_single_aggregated_worker_keeps_its_router() {
     let both = [ROUND_ROBIN, KV_ROUTERS[0]];
     let large = |state: &State| f64::from(state.pools()[0].shape.tp);
-    let visited = visits(&aggregated_space(&both), ROUND_ROBIN, 1, large);
+    let visited = visits(aggregated_space(&both), ROUND_ROBIN, 1, large);
     assert_eq!(visited.len(), 4);
     assert!(visited.iter().all(|state| state.router == ROUND_ROBIN));
 }
@@ -135,7 +146,7 @@ fn a_single_aggregated_worker_keeps_its_router() {
 #[test]
 fn equals_go_to_the_fewest_gpus_and_then_the_earliest() {
     let both = [ROUND_ROBIN, KV_ROUTERS[0], KV_ROUTERS[1]];
-    let visited = visits(&disaggregated_space(&both), ROUND_ROBIN, 1, |_| 1.0);
+    let visited = visits(disaggregated_space(&both), ROUND_ROBIN, 1, |_| 1.0);
     // Fewest GPUs: the pairs (1, 4) and (4, 1) with a worker each. The first one has one split on the edge.
     assert_eq!(visited.len(), 9 + 1 + 2);
     let only_split = Topology::Disaggregated {
@@ -171,7 +182,7 @@ fn a_climbing_search_ends_after_three_rounds() {
         };
         step + 0.01 * f64::from(pool.workers)
     };
-    let visited = visits(&space, routers[0], 1, staircase);
+    let visited = visits(space, routers[0], 1, staircase);
     // Three shapes each, and the splits of sizes 4 (none is new), 1 (six are) and 2 (two are). The
     // last router was tried in front of three incumbents; a fourth round would see splits behind it.
     let behind = |router: &RouterState| visited.iter().filter(|state| state.router == *router).count();
@@ -199,9 +210,9 @@ fn best_of(visited: &[State]) -> f64 {
 
 #[test]
 fn a_wider_beam_sees_behind_equal_splits() {
-    let space = disaggregated_space(&[ROUND_ROBIN]);
-    let narrow = visits(&space, ROUND_ROBIN, 1, deceptive);
-    let wide = visits(&space, ROUND_ROBIN, 2, deceptive);
+    let space = || disaggregated_space(&[ROUND_ROBIN]);
+    let narrow = visits(space(), ROUND_ROBIN, 1, deceptive);
+    let wide = visits(space(), ROUND_ROBIN, 2, deceptive);
     assert_eq!((best_of(&narrow), best_of(&wide)), (50.0, 100.0));
     // The pair (2, 1) has three splits, one, two or three prefill workers; none of them is a shape.
     assert_eq!((narrow.len(), wide.len()), (ONE_ROUTER, ONE_ROUTER + 3));
@@ -210,20 +221,20 @@ fn a_wider_beam_sees_behind_equal_splits() {
 
 #[test]
 fn beams_wider_than_the_shapes_take_all() {
-    let space = disaggregated_space(&[ROUND_ROBIN]);
-    let all = visits(&space, ROUND_ROBIN, 9, deceptive);
-    assert_eq!(visits(&space, ROUND_ROBIN, usize::MAX, deceptive), all);
+    let space = || disaggregated_space(&[ROUND_ROBIN]);
+    let all = visits(space(), ROUND_ROBIN, 9, deceptive);
+    assert_eq!(visits(space(), ROUND_ROBIN, usize::MAX, deceptive), all);
     // A beam of 0 is taken for 1.
     assert_eq!(
-        visits(&space, ROUND_ROBIN, 0, deceptive),
-        visits(&space, ROUND_ROBIN, 1, deceptive)
+        visits(space(), ROUND_ROBIN, 0, deceptive),
+        visits(space(), ROUND_ROBIN, 1, deceptive)
     );
 }
 
 #[test]
 fn the_winner_of_a_wide_beam_gets_the_routers() {
     let both = [ROUND_ROBIN, KV_ROUTERS[1]];
-    let visited = visits(&disaggregated_space(&both), ROUND_ROBIN, 3, deceptive);
+    let visited = visits(disaggregated_space(&both), ROUND_ROBIN, 3, deceptive);
     let winner = Topology::Disaggregated {
         prefill_workers: 2,
         decode_workers: 4,
@@ -237,22 +248,58 @@ fn the_winner_of_a_wide_beam_gets_the_routers() {
 
 #[test]
 fn states_without_figures_do_not_stop_the_search() {
-    let space = disaggregated_space(&[ROUND_ROBIN]);
+    let space = || disaggregated_space(&[ROUND_ROBIN]);
     let mostly_broken = |state: &State| {
         let whole = state.total_gpus() == 8;
         if whole { deceptive(state) } else { f64::NAN }
     };
-    assert!(best_of(&visits(&space, ROUND_ROBIN, 9, mostly_broken)) > 99.0);
-    assert_eq!(visits(&space, ROUND_ROBIN, 1, |_| f64::NAN).len(), 9 + 1);
+    assert!(best_of(&visits(space(), ROUND_ROBIN, 9, mostly_broken)) > 99.0);
+    assert_eq!(visits(space(), ROUND_ROBIN, 1, |_| f64::NAN).len(), 9 + 1);
 }
 
 #[test]
 fn nothing_fits_into_an_empty_space() {
     let space = DisaggregatedSpace::new(
-        8,
+        frame(&[ROUND_ROBIN]),
         vec![ParallelShape::tensor(16)],
         vec![ParallelShape::tensor(1)],
-        vec![ROUND_ROBIN],
     );
-    assert!(visits(&space, ROUND_ROBIN, 1, |_| 1.0).is_empty());
+    assert!(visits(space, ROUND_ROBIN, 1, |_| 1.0).is_empty());
+}
+
+/// Two choices of engine settings; the second one has no workers of size 1.
+fn tunable() -> (Spaces, [EngineSettings; 2]) {
+    let [plain, tuned] = [64, 32].map(|block_size| EngineSettings {
+        block_size: Some(block_size),
+        ..EngineSettings::default()
+    });
+    let space = |engine: EngineSettings, shapes: &[ParallelShape]| -> Box<dyn Space> {
+        let frame = Frame {
+            engine,
+            ..frame(&[ROUND_ROBIN])
+        };
+        Box::new(AggregatedSpace::new(frame, shapes.to_vec()))
+    };
+    let spaces = Spaces::from([(plain, space(plain, &SHAPES)), (tuned, space(tuned, &SHAPES[1..]))]);
+    (spaces, [plain, tuned])
+}
+
+#[test]
+fn engine_settings_are_tried_in_front_of_the_winner() {
+    let (spaces, [plain, tuned]) = tunable();
+    let size = |state: &State| f64::from(state.pools()[0].shape.tp);
+    let likes_tuned = |state: &State| size(state) + f64::from(u32::from(state.engine == tuned));
+    let visited = visits_of(&spaces, ROUND_ROBIN, 1, likes_tuned);
+    // Four sizes and one with other settings; then the sizes that these have, one of them known.
+    let with = |settings: EngineSettings| visited.iter().filter(|state| state.engine == settings).count();
+    assert_eq!((with(plain), with(tuned)), (4, 3));
+    assert_eq!(visited[4].engine, tuned);
+}
+
+#[test]
+fn workers_that_settings_do_not_allow_are_left_out() {
+    let (spaces, [plain, tuned]) = tunable();
+    let small = |state: &State| -f64::from(state.pools()[0].shape.tp);
+    let visited = visits_of(&spaces, ROUND_ROBIN, 1, small);
+    assert!(visited.iter().all(|state| state.engine == plain), "{tuned}: no size 1");
 }

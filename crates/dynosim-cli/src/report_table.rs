@@ -38,7 +38,7 @@ pub(crate) fn report_table(spec: &RunSpec, outcome: &Outcome, step_times: &StepT
     text
 }
 
-/// What time is spent on, the largest terms first.
+/// What time is spent on: terms of steps, the largest first, and parts of the time to first token as they pass.
 fn breakdown_table(breakdown: &Breakdown) -> String {
     let mut text = "\nstep time of all workers\n".to_owned();
     let total_ms = breakdown.total_ms();
@@ -48,12 +48,13 @@ fn breakdown_table(breakdown: &Breakdown) -> String {
         let percent = if total_ms > 0.0 { 100.0 * ms / total_ms } else { 0.0 };
         let _ = writeln!(text, "  {name:<22}{:>12.3} s{percent:>8.1} %", ms / 1000.0);
     }
-    let ttft = breakdown.ttft;
-    let _ = writeln!(
-        text,
-        "mean TTFT: {:.2} ms to the router, {:.2} waiting, {:.2} from there to its end, {:.2} back to the client",
-        ttft.ingress, ttft.wait, ttft.compute, ttft.egress
-    );
+    text.push_str("mean time to first token\n");
+    let parts = breakdown.ttft.named();
+    let total_ms: f64 = parts.iter().map(|(_, ms)| ms).sum();
+    for (name, ms) in parts {
+        let percent = if total_ms > 0.0 { 100.0 * ms / total_ms } else { 0.0 };
+        let _ = writeln!(text, "  {name:<22}{ms:>12.2} ms{percent:>7.1} %");
+    }
     text
 }
 

@@ -1,7 +1,7 @@
 //! One line per request.
 
 use dynosim::Outcome;
-use dynosim::core::RequestRecord;
+use dynosim::core::{RequestPhases, RequestRecord};
 use dynosim::spec::{Request, SimTime, WorkerId, Workload};
 
 use crate::error::CliError;
@@ -26,19 +26,45 @@ const COLUMNS: [&str; 17] = [
     "rejection",
 ];
 
+/// Columns of how a request came to its first token, in the order of [`TtftParts`](dynosim::core::TtftParts), and of its second
+/// one.
+const PHASE_COLUMNS: [&str; 8] = [
+    "ingress_ms",
+    "queue_ms",
+    "prefill_ms",
+    "transfer_ms",
+    "decode_queue_ms",
+    "first_step_ms",
+    "egress_ms",
+    "second_token_ms",
+];
+
 /// The requests of a run as CSV. Cells that mean nothing for a request are empty; times count from the
-/// start of the run.
+/// start of the run. The phases of requests are there if the run has kept details.
 pub(crate) fn requests_csv(workload: &Workload, outcome: &Outcome) -> Result<String, CliError> {
     let mut rejections = vec![""; workload.requests().len()];
     for rejection in &outcome.report.rejections {
         rejections[rejection.request as usize] = &rejection.reason;
     }
+    let phases = outcome.details.as_ref().map_or(&[][..], |details| &details.requests);
+    let phases = phases.iter().map(Option::as_ref).chain(std::iter::repeat(None));
     let mut csv = csv::Writer::from_writer(Vec::new());
-    let rows = workload.requests().iter().zip(&outcome.requests).zip(rejections);
-    let written = csv.write_record(COLUMNS).and_then(|()| {
+    let rows = workload
+        .requests()
+        .iter()
+        .zip(&outcome.requests)
+        .zip(rejections)
+        .zip(phases);
+    let written = csv.write_record(COLUMNS.iter().chain(&PHASE_COLUMNS)).and_then(|()| {
         (0_u32..)
             .zip(rows)
-            .try_for_each(|(id, ((request, record), rejection))| csv.write_record(line(id, request, record, rejection)))
+            .try_for_each(|(id, (((request, record), rejection), phases))| {
+                csv.write_record(
+                    line(id, request, record, rejection)
+                        .into_iter()
+                        .chain(phase_cells(record, phases)),
+                )
+            })
     });
     let text = written
         .map_err(|error| error.to_string())
@@ -75,6 +101,19 @@ fn line(id: u32, request: &Request, record: &RequestRecord, rejection: &str) -> 
         worker(record.decode_worker),
         rejection.to_owned(),
     ]
+}
+
+/// How the request came to its first token, and when it had its second one.
+fn phase_cells(record: &RequestRecord, phases: Option<&RequestPhases>) -> [String; PHASE_COLUMNS.len()] {
+    let mut cells = <[String; PHASE_COLUMNS.len()]>::default();
+    if let Some(phases) = phases {
+        for (cell, (_, part)) in cells.iter_mut().zip(phases.ttft.named()) {
+            *cell = part.as_ms().to_string();
+        }
+    }
+    let has_second = record.counts() && record.output_tokens > 1;
+    cells[PHASE_COLUMNS.len() - 1] = time(Some(record.second_token).filter(|_| has_second));
+    cells
 }
 
 fn time(at: Option<SimTime>) -> String {

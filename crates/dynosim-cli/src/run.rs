@@ -31,6 +31,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), CliError> {
     if args.breakdown {
         run = run.keep_breakdown();
     }
+    if args.requests.is_some() {
+        run = run.keep_details();
+    }
     let outcome = run.workload(workload.clone()).simulate()?;
 
     output::warn(&outcome.report.warnings);

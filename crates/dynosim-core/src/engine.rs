@@ -8,7 +8,7 @@ use dynosim_timing::{StepPart, TimingModel};
 
 use crate::decode_pages::DecodePages;
 use crate::error::SimError;
-use crate::metrics::Recorder;
+use crate::metrics::{PoolTally, Recorder};
 use crate::prefill_times::PrefillTimes;
 use crate::prices::StepTime;
 use crate::rejection::Room;
@@ -74,6 +74,7 @@ pub(crate) struct PassContext<'a> {
     pub(crate) pages: &'a mut DecodePages,
     pub(crate) prefill_times: &'a mut PrefillTimes,
     pub(crate) recorder: &'a mut Recorder,
+    pub(crate) tally: &'a mut PoolTally,
     /// What the pass will tell when it ends.
     pub(crate) signals: &'a mut Vec<Signal>,
     /// Whether runs of decode steps may be computed at once.
@@ -85,10 +86,20 @@ pub(crate) struct PassContext<'a> {
 impl PassContext<'_> {
     /// Notes that a step, or a part of one, was priced.
     pub(crate) fn priced(&mut self, time: StepTime, part: StepPart<'_>) {
-        self.recorder.priced(time);
+        self.tally.priced(time);
         if let Some(breakdown) = &mut self.recorder.breakdown {
             breakdown.add(time, &self.pool.timing.terms(part));
         }
+    }
+
+    /// A request that waited is part of this pass, with `reused_tokens` of its prompt found cached.
+    pub(crate) fn admitted(&mut self, request: RequestId, reused_tokens: u32) {
+        self.tally.admitted(request, self.now, reused_tokens, self.recorder);
+    }
+
+    /// A request has lost its blocks.
+    pub(crate) fn preempted(&mut self, request: RequestId) {
+        self.tally.preempted(request, self.recorder);
     }
 }
 
@@ -118,6 +129,17 @@ pub(crate) struct PassTimes {
     pub(crate) end: SimTime,
     /// When its first step starts in which cached blocks are evicted, if that is not at its own start.
     pub(crate) first_eviction: Option<SimTime>,
+}
+
+/// What a worker holds during a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct WorkerUsage {
+    /// Requests in its batch.
+    pub(crate) running: u32,
+    /// KV blocks that they hold.
+    pub(crate) held_blocks: u64,
+    /// Cached blocks that nobody holds.
+    pub(crate) idle_blocks: u64,
 }
 
 /// The scheduler and KV cache of one worker.
@@ -155,4 +177,11 @@ pub(crate) trait Engine: Debug + Send {
 
     /// Blocks evicted so far.
     fn evictions(&self) -> u64;
+
+    /// What it holds in the step that is under way at `now`, when everything that happens at this instant has happened.
+    /// Known only where [phases are kept](Recorder::keeps_phases).
+    fn usage_in_pass(&self, now: SimTime, pool: &PoolSetup, pages: &DecodePages) -> WorkerUsage;
+
+    /// What it holds while it has no work.
+    fn usage_at_rest(&self) -> WorkerUsage;
 }

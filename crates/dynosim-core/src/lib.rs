@@ -87,6 +87,9 @@ mod worker_set;
 pub use engine::Stepping;
 pub use error::SimError;
 pub use give_up::{LatencyBound, Statistic};
-pub use metrics::{Breakdown, Distribution, ErrorBands, Latency, Rejection, Report, RequestRecord, TtftParts};
+pub use metrics::{
+    Breakdown, Details, Distribution, ErrorBands, Latency, PoolSample, PoolTimeline, PoolUse, Rejection, Report,
+    RequestPhases, RequestRecord, TtftParts,
+};
 pub use scenario::{RouterFactory, Scenario, WorkerShape};
 pub use simulation::{Outcome, PoolPlan, Simulation};

@@ -6,7 +6,7 @@ use dynosim_spec::{Backend, RequestId, SimDuration, SimTime, WorkerId, WorkerRol
 use crate::decode_pages::DecodePages;
 use crate::engine::{Boundary, Engine, Incoming, PassContext, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
-use crate::metrics::{CountedGaps, Recorder};
+use crate::metrics::{CountedGaps, PoolEnd, PoolSample, PoolTally, Recorder};
 use crate::prefill_times::PrefillTimes;
 use crate::sglang::SglangEngine;
 use crate::vllm::VllmEngine;
@@ -54,6 +54,9 @@ pub(crate) struct Pool {
     pages: DecodePages,
     prefill_times: PrefillTimes,
     stepping: Stepping,
+    tally: PoolTally,
+    /// Requests that have come to the router and are not finished here.
+    requests: u32,
     /// Whether workers tell the router what they cache.
     publishes: bool,
     /// Idle workers that have work.
@@ -88,6 +91,8 @@ impl Pool {
             pages: DecodePages::default(),
             prefill_times: PrefillTimes::new(),
             stepping: Stepping::default(),
+            tally: PoolTally::default(),
+            requests: 0,
             publishes,
             first_eviction: None,
         }
@@ -134,14 +139,56 @@ impl Pool {
         self.workers.iter().map(|worker| worker.engine.evictions()).sum()
     }
 
-    /// The gaps between tokens of all runs.
-    pub(crate) fn gaps_in_runs(&self) -> &impl CountedGaps {
-        &self.pages
+    /// What the report says of it when the run is over.
+    pub(crate) fn at_end(&self) -> PoolEnd<'_, impl CountedGaps> {
+        PoolEnd {
+            role: self.setup.config.role,
+            workers: self.worker_count(),
+            tally: self.tally,
+            evicted_blocks: self.evictions(),
+            gaps_in_runs: &self.pages,
+        }
+    }
+
+    /// KV blocks of all workers.
+    pub(crate) fn kv_blocks(&self) -> u64 {
+        u64::from(self.setup.num_gpu_blocks) * u64::from(self.worker_count())
+    }
+
+    /// Its state at `now`, when everything that happens at this instant has happened; where phases are kept.
+    pub(crate) fn sample(&self, now: SimTime) -> PoolSample {
+        let (mut running, mut busy_workers) = (0, 0);
+        let (mut held_blocks, mut idle_blocks) = (0, 0);
+        for worker in &self.workers {
+            let usage = if worker.busy {
+                worker.engine.usage_in_pass(now, &self.setup, &self.pages)
+            } else {
+                worker.engine.usage_at_rest()
+            };
+            busy_workers += u32::from(worker.busy);
+            running += usage.running;
+            held_blocks += usage.held_blocks;
+            idle_blocks += usage.idle_blocks;
+        }
+        let share = |blocks: u64| blocks as f64 / self.kv_blocks() as f64;
+        PoolSample {
+            waiting: self.requests - running,
+            running,
+            busy_workers,
+            kv_in_use: share(held_blocks),
+            kv_cached: share(idle_blocks),
+        }
+    }
+
+    /// One of its requests is finished here.
+    pub(crate) fn left(&mut self) {
+        self.requests -= 1;
     }
 
     /// Asks the router where a request goes; `None` if the router keeps it back.
     pub(crate) fn route(&mut self, moment: Moment, incoming: Incoming, recorder: &mut Recorder) -> Option<WorkerId> {
         self.settle_evictions(moment, recorder);
+        self.requests += 1;
         let now = moment.now;
         let prompt = self.setup.prompts.path(incoming.request);
         self.router
@@ -160,13 +207,13 @@ impl Pool {
 
     /// Puts a request into the queue of a worker.
     pub(crate) fn enqueue(&mut self, worker_id: WorkerId, incoming: Incoming) -> Result<(), SimError> {
-        let workers = self.workers.len();
+        let workers = self.worker_count();
         let Some(worker) = self.workers.get_mut(worker_id.index()) else {
             return Err(SimError::NoSuchWorker {
                 pool: self.setup.name(),
                 request: incoming.request.get(),
                 worker: worker_id.get(),
-                workers: u32::try_from(workers).expect("workers are counted by u32"),
+                workers,
             });
         };
         worker.engine.enqueue(incoming);
@@ -248,6 +295,10 @@ impl Pool {
         self.first_eviction = self.workers.iter().filter_map(|worker| worker.first_eviction).min();
     }
 
+    fn worker_count(&self) -> u32 {
+        u32::try_from(self.workers.len()).expect("workers are counted by u32")
+    }
+
     fn expect_eviction(&mut self, worker_id: WorkerId, first_eviction: Option<SimTime>) {
         if let Some(first) = first_eviction.filter(|_| self.publishes) {
             self.workers[worker_id.index()].first_eviction = Some(first);
@@ -271,6 +322,7 @@ impl Pool {
             pages: &mut self.pages,
             prefill_times: &mut self.prefill_times,
             recorder,
+            tally: &mut self.tally,
             signals: &mut signals,
             stepping: self.stepping,
             progressed: false,

@@ -15,7 +15,7 @@ use crate::engine::{Incoming, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
 use crate::events::{Events, PassEnd, Place, PoolIndex};
 use crate::give_up::{LatencyBound, Watch};
-use crate::metrics::{Recorder, Rejection, Report, RequestRecord};
+use crate::metrics::{Details, Recorder, Rejection, Report, RequestRecord, Timelines};
 use crate::pool::{Moment, Pool};
 use crate::rejection::{Room, output_tokens_on, rejections};
 use crate::rules::{EngineRules, FollowUpStamp};
@@ -48,6 +48,8 @@ pub struct Outcome {
     pub token_times: Option<Vec<Vec<SimTime>>>,
     /// Blocks evicted from all caches.
     pub evictions: u64,
+    /// Phases of requests and timelines of pools, if that was asked for.
+    pub details: Option<Details>,
 }
 
 /// A run over one workload.
@@ -68,6 +70,7 @@ pub struct Simulation<'w> {
     events: Events,
     arrivals: Arrivals,
     recorder: Recorder,
+    timelines: Option<Timelines>,
     rejections: Vec<Rejection>,
     accepted: Vec<bool>,
     unfinished: usize,
@@ -121,7 +124,8 @@ impl<'w> Simulation<'w> {
             turn: (0, 0),
             events: Events::new(&pools.iter().map(Pool::len).collect::<Vec<_>>()),
             arrivals: Arrivals::new(workload, |id| accepted[id.index()]),
-            recorder: Recorder::new(accepted.len(), client, false),
+            recorder: Recorder::new(accepted.len(), client),
+            timelines: None,
             unfinished: accepted.len() - rejections.len(),
             rejections,
             accepted,
@@ -134,7 +138,7 @@ impl<'w> Simulation<'w> {
     /// Keeps the time of every token, for [`Outcome::token_times`]; costs memory.
     #[must_use]
     pub fn keep_token_times(mut self) -> Self {
-        self.recorder = Recorder::new(self.accepted.len(), self.client, true);
+        self.recorder.keep_token_times();
         self
     }
 
@@ -144,6 +148,19 @@ impl<'w> Simulation<'w> {
     pub fn keep_breakdown(mut self) -> Self {
         self.recorder.keep_breakdown();
         self.stepping(Stepping::Single)
+    }
+
+    /// Keeps the phases of every request and the state of every pool over time, for [`Outcome::details`]. The results are the
+    /// same.
+    #[must_use]
+    pub fn keep_details(mut self) -> Self {
+        self.recorder.keep_phases();
+        let pools = self.pools.iter().map(|pool| {
+            let workers = u32::try_from(pool.len()).expect("workers are counted by u32");
+            (pool.setup.config.role, workers, pool.kv_blocks())
+        });
+        self.timelines = Some(Timelines::new(pools));
+        self
     }
 
     /// Gives the run up as soon as one of these bounds is missed for certain, whatever the unfinished requests come to.
@@ -184,20 +201,27 @@ impl<'w> Simulation<'w> {
             if next == SimTime::MAX {
                 return Err(SimError::ClockExhausted);
             }
+            self.sample_before(next);
             self.now = next;
         }
+        self.sample_before(self.now + SimDuration::from_nanos(1));
         if self.unfinished > 0 {
             return Err(self.never_released());
         }
         let evictions = self.pools.iter().map(Pool::evictions).sum();
-        let gaps_in_runs: Vec<_> = self.pools.iter().map(Pool::gaps_in_runs).collect();
-        let report = Report::new(self.workload, &self.recorder, &gaps_in_runs, self.rejections, warnings);
+        let pools: Vec<_> = self.pools.iter().map(Pool::at_end).collect();
+        let report = Report::new(self.workload, &self.recorder, &pools, self.rejections, warnings);
+        let details = self.timelines.map(|timelines| Details {
+            requests: self.recorder.phases().collect(),
+            timelines: timelines.into_pools(),
+        });
         let (requests, token_times) = self.recorder.into_parts();
         Ok(Outcome {
             report,
             requests,
             token_times,
             evictions,
+            details,
         })
     }
 
@@ -207,6 +231,14 @@ impl<'w> Simulation<'w> {
         let next = self.events.next_time().into_iter().chain(arrival).min();
         debug_assert!(next.is_none_or(|next| next >= self.now), "the clock never goes back");
         next
+    }
+
+    /// Notes the state of pools at the instants from now on and before `until`, up to which nothing happens.
+    fn sample_before(&mut self, until: SimTime) {
+        if let Some(timelines) = &mut self.timelines {
+            let pools = &self.pools;
+            timelines.sample_before(until, |pool, at| pools[pool].sample(at));
+        }
     }
 
     /// Lets everything happen that happens at this instant.
@@ -291,6 +323,9 @@ impl<'w> Simulation<'w> {
 
     fn on_signal(&mut self, end: PassEnd, signal: Signal) -> Result<(), SimError> {
         let worker = end.worker;
+        if matches!(signal, Signal::Completed(_)) {
+            self.pools[end.pool].left();
+        }
         match (self.pools[end.pool].setup.config.role, signal) {
             (WorkerRole::Aggregated, Signal::FirstToken(request)) => {
                 self.tell_router(end.pool, WorkerReport::PrefillDone { worker, request })
@@ -365,8 +400,9 @@ impl<'w> Simulation<'w> {
     fn on_prompt_done(&mut self, request: RequestId) -> Result<(), SimError> {
         let input_tokens = self.workload.request(request).input_tokens;
         let delay = self.pools[0].transfer_time(input_tokens);
+        self.recorder.prompt_done(request, self.now);
         if delay == SimDuration::ZERO {
-            return self.send(1, request);
+            return self.on_kv_landed(request);
         }
         if !self.rules.transfers_in_flight {
             self.arrivals.left_flight();
@@ -386,9 +422,14 @@ impl<'w> Simulation<'w> {
                 if !self.rules.transfers_in_flight {
                     self.arrivals.rejoined_flight();
                 }
-                self.send(1, request)
+                self.on_kv_landed(request)
             }
         }
+    }
+
+    fn on_kv_landed(&mut self, request: RequestId) -> Result<(), SimError> {
+        self.recorder.kv_landed(request, self.now);
+        self.send(1, request)
     }
 
     fn tell_router(&mut self, pool: PoolIndex, report: WorkerReport) -> Result<(), SimError> {

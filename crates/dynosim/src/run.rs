@@ -25,6 +25,7 @@ pub struct Run<'a> {
     warnings: Vec<String>,
     keep_token_times: bool,
     keep_breakdown: bool,
+    keep_details: bool,
     stepping: Stepping,
 }
 
@@ -47,6 +48,7 @@ impl<'a> Run<'a> {
             warnings: Vec::new(),
             keep_token_times: false,
             keep_breakdown: false,
+            keep_details: false,
             stepping: Stepping::default(),
         }
     }
@@ -108,6 +110,14 @@ impl<'a> Run<'a> {
         self
     }
 
+    /// Keeps the phases of every request and the state of every pool over time, for [`Outcome::details`]; the results are the
+    /// same, and so, nearly, is the speed.
+    #[must_use]
+    pub fn keep_details(mut self) -> Self {
+        self.keep_details = true;
+        self
+    }
+
     /// Computes decode steps in this way; the results are the same.
     #[doc(hidden)]
     #[must_use]
@@ -156,6 +166,9 @@ impl<'a> Run<'a> {
         simulation = simulation.stepping(self.stepping);
         if self.keep_breakdown {
             simulation = simulation.keep_breakdown();
+        }
+        if self.keep_details {
+            simulation = simulation.keep_details();
         }
         let mut outcome = simulation.run(warnings)?;
         if scenario.workload().admission() == Admission::OpenLoop {

@@ -75,6 +75,97 @@ fn report_and_requests_are_written() {
 }
 
 #[test]
+fn phases_of_requests_sum_up_to_their_time_to_first_token() {
+    let mut spec = small_run();
+    spec["topology"] = json!({ "prefillWorkers": 1, "prefillTp": 1, "decodeWorkers": 1, "decodeTp": 1 });
+    spec["engine"]["baseEngineArgs"]["kv_bytes_per_token"] = 262_144.into();
+    spec["engine"]["baseEngineArgs"]["kv_transfer_bandwidth"] = 25.into();
+    let folder = Folder::new();
+    let (report, requests) = (folder.path("report.json"), folder.path("requests.csv"));
+    let args = ["run", "-", "--report", &report, "--requests", &requests];
+    dynosim_with_input(&args, &spec.to_string()).succeeds();
+    let text = folder.read("requests.csv");
+    let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let columns = rows.next().expect("a header");
+    let phases = [
+        "ingress_ms",
+        "queue_ms",
+        "prefill_ms",
+        "transfer_ms",
+        "decode_queue_ms",
+        "first_step_ms",
+        "egress_ms",
+    ];
+    assert_eq!(columns[17..24], phases);
+    assert_eq!(columns[24..], ["second_token_ms"]);
+    let mut ttst_ms = 0.0;
+    for row in rows {
+        let cell = |name: &str| -> f64 {
+            let column = columns.iter().position(|column| *column == name).expect("the column");
+            row[column].parse().expect("a figure")
+        };
+        let sum: f64 = phases.iter().map(|phase| cell(phase)).sum();
+        assert!((sum - cell("ttft_ms")).abs() < 1e-9, "{row:?}");
+        assert!(cell("transfer_ms") > 1.0 && cell("first_step_ms") > 1.0, "{row:?}");
+        ttst_ms += (cell("second_token_ms") - cell("first_token_ms")) / 20.0;
+    }
+    let mean = folder.json("report.json")["mean_ttst_ms"].as_f64().expect("a figure");
+    assert!((ttst_ms - mean).abs() < 1e-9, "{ttst_ms} instead of {mean}");
+}
+
+#[test]
+fn what_time_is_spent_on_is_shown() {
+    let spec = small_run().to_string();
+    let shown = dynosim_with_input(&["run", "-", "--breakdown"], &spec)
+        .succeeds()
+        .stdout;
+    let (_, parts) = shown.split_once("mean time to first token\n").expect("its parts");
+    let names: Vec<&str> = parts
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    let expected = [
+        "ingress",
+        "queue",
+        "prefill",
+        "transfer",
+        "decode_queue",
+        "first_step",
+        "egress",
+    ];
+    assert_eq!(names, expected);
+    assert!(shown.contains("step time of all workers\n"), "{shown}");
+    let report = dynosim_with_input(&["run", "-", "--breakdown", "--report", "-"], &spec)
+        .succeeds()
+        .stdout;
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let parts = report["breakdown"]["mean_ttft_ms"].as_object().expect("parts");
+    assert_eq!(
+        parts
+            .keys()
+            .map(String::as_str)
+            .collect::<std::collections::BTreeSet<_>>(),
+        expected.into()
+    );
+    let sum: f64 = parts.values().filter_map(Value::as_f64).sum();
+    assert!((sum - report["mean_ttft_ms"].as_f64().expect("a figure")).abs() < 1e-9);
+}
+
+#[test]
+fn a_report_says_what_pools_did() {
+    let report = report_of(&small_run());
+    let pool = &report["pools"][0];
+    assert_eq!((&pool["role"], &pool["workers"]), (&json!("aggregated"), &json!(2)));
+    let (busy_ms, duration_ms) = (pool["busy_ms"].as_f64(), report["duration_ms"].as_f64());
+    let utilisation = busy_ms.expect("a time") / duration_ms.expect("a time") / 2.0;
+    assert!(
+        (pool["utilisation"].as_f64().expect("a share") - utilisation).abs() < 1e-12,
+        "{pool}"
+    );
+    assert_eq!(pool["prompt_tokens"], report["total_input_tokens"]);
+}
+
+#[test]
 fn rejected_requests_are_listed_with_their_reason() {
     let mut spec = small_run();
     let folder = Folder::new();

@@ -172,6 +172,11 @@ impl PrefixCache {
         self.idle.blocks()
     }
 
+    /// Resident blocks that will be found again when nobody holds them any more.
+    pub(crate) fn blocks_kept(&self) -> u64 {
+        if self.prompts.is_some() { self.resident } else { 0 }
+    }
+
     /// Blocks evicted so far.
     pub(crate) fn evictions(&self) -> u64 {
         self.evictions

@@ -5,7 +5,7 @@ use dynosim_timing::PriceTerm;
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::recorder::RequestRecord;
+use super::phases::TtftParts;
 use crate::prices::StepTime;
 
 /// What time was spent on, milliseconds.
@@ -15,46 +15,9 @@ pub struct Breakdown {
     /// which they first occurred.
     #[serde(rename = "steps_ms")]
     pub(super) terms: IndexMap<&'static str, f64>,
-    /// The mean time to first token.
+    /// The parts of the mean time to first token.
     #[serde(rename = "mean_ttft_ms")]
     pub ttft: TtftParts,
-}
-
-/// The time from a request's leaving the client to its first token's reaching it, mean over requests, milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct TtftParts {
-    /// From the client to the router.
-    pub ingress: f64,
-    /// From there to the start of the first step that the request is part of.
-    pub wait: f64,
-    /// From there to the end of the step that its first token comes out of.
-    pub compute: f64,
-    /// From the engine to the client.
-    pub egress: f64,
-}
-
-impl TtftParts {
-    /// The parts of these requests, each with its way to the router; tokens take `egress` back.
-    pub(crate) fn of(requests: &[RequestRecord], ways: &[SimDuration], egress: SimDuration) -> Self {
-        let (mut count, mut sum) = (0, Self::default());
-        for (record, &way) in requests.iter().zip(ways).filter(|(record, _)| record.counts()) {
-            let (Some(sent), Some(admitted)) = (record.arrival, record.first_admission) else {
-                continue;
-            };
-            count += 1;
-            sum.ingress += way.as_ms();
-            sum.wait += (admitted - (sent + way)).as_ms();
-            sum.compute += (record.first_token - (admitted + egress)).as_ms();
-            sum.egress += egress.as_ms();
-        }
-        let mean = |sum: f64| if count == 0 { 0.0 } else { sum / f64::from(count) };
-        Self {
-            ingress: mean(sum.ingress),
-            wait: mean(sum.wait),
-            compute: mean(sum.compute),
-            egress: mean(sum.egress),
-        }
-    }
 }
 
 impl Breakdown {

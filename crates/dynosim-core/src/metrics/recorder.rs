@@ -4,9 +4,9 @@ use dynosim_spec::{RequestId, SimDuration, SimTime, WorkerId};
 
 use super::breakdown::Breakdown;
 use super::gap_tally::GapTally;
+use super::phases::{Marks, RequestPhases};
 use super::token_trail::TokenTrail;
 use crate::client::ClientPath;
-use crate::prices::StepTime;
 
 /// The life of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,27 +48,23 @@ pub(crate) struct Recorder {
     /// The way between clients and the scheduler.
     pub(super) client: ClientPath,
     token_times: Option<Vec<Vec<SimTime>>>,
-    /// Time of all steps, and how much of it rests on extrapolation.
-    pub(super) step_time: SimDuration,
-    pub(super) extrapolated_time: SimDuration,
-    /// What that time was spent on, if that was asked for.
+    /// What the time of steps was spent on, if that was asked for.
     pub(crate) breakdown: Option<Breakdown>,
-    /// How long each request was on its way from the client to the router, if that was asked for.
-    pub(super) ways: Option<Vec<SimDuration>>,
+    /// What is noted for the phases of each request, if that was asked for. Apart from the records, of which there may be
+    /// a million, so that these stay small.
+    marks: Option<Vec<Marks>>,
 }
 
 impl Recorder {
     /// Nothing noted yet about `requests` requests of clients that are so far away.
-    pub(crate) fn new(requests: usize, client: ClientPath, keep_token_times: bool) -> Self {
+    pub(crate) fn new(requests: usize, client: ClientPath) -> Self {
         Self {
             client,
             requests: vec![RequestRecord::default(); requests],
             gaps: GapTally::default(),
-            token_times: keep_token_times.then(|| vec![Vec::new(); requests]),
-            step_time: SimDuration::ZERO,
-            extrapolated_time: SimDuration::ZERO,
+            token_times: None,
             breakdown: None,
-            ways: None,
+            marks: None,
         }
     }
 
@@ -86,16 +82,52 @@ impl Recorder {
         self.requests[request.index()].arrival = Some(at);
     }
 
+    /// Keeps the time of every token from now on.
+    pub(crate) fn keep_token_times(&mut self) {
+        self.token_times = Some(vec![Vec::new(); self.requests.len()]);
+    }
+
     /// Notes what time is spent on from now on.
     pub(crate) fn keep_breakdown(&mut self) {
         self.breakdown = Some(Breakdown::default());
-        self.ways = Some(vec![SimDuration::ZERO; self.requests.len()]);
+        self.keep_phases();
+    }
+
+    /// Notes the phases of requests from now on.
+    pub(crate) fn keep_phases(&mut self) {
+        self.marks = Some(vec![Marks::default(); self.requests.len()]);
+    }
+
+    /// Whether phases are noted.
+    pub(crate) fn keeps_phases(&self) -> bool {
+        self.marks.is_some()
+    }
+
+    /// The phases of each request so far, if they are noted; `None` for a request that was not served.
+    pub(crate) fn phases(&self) -> impl Iterator<Item = Option<RequestPhases>> {
+        let marks = self.marks.iter().flatten();
+        let requests = self.requests.iter().zip(marks);
+        requests.map(|(record, marks)| RequestPhases::of(record, marks, self.client.egress()))
     }
 
     /// A request takes this long from the client to the router.
     pub(crate) fn on_the_way(&mut self, request: RequestId, way: SimDuration) {
-        if let Some(ways) = &mut self.ways {
-            ways[request.index()] = way;
+        if let Some(marks) = self.marks_of(request) {
+            marks.way = way;
+        }
+    }
+
+    /// A prefill worker is done with a request.
+    pub(crate) fn prompt_done(&mut self, request: RequestId, at: SimTime) {
+        if let Some(marks) = self.marks_of(request) {
+            marks.prompt_done = Some(at);
+        }
+    }
+
+    /// The KV of a request is in the decode pool.
+    pub(crate) fn kv_landed(&mut self, request: RequestId, at: SimTime) {
+        if let Some(marks) = self.marks_of(request) {
+            marks.kv_landed = Some(at);
         }
     }
 
@@ -107,14 +139,22 @@ impl Recorder {
         self.requests[request.index()].decode_worker = Some(worker);
     }
 
-    /// A worker has scheduled a request that waited, finding `reused_tokens` of its prompt cached.
-    pub(crate) fn admitted(&mut self, request: RequestId, at: SimTime, reused_tokens: u32) {
+    /// A worker has scheduled a request that waited, finding `reused_tokens` of its prompt cached. Returns by how much
+    /// that is more than ever before.
+    pub(super) fn admitted(&mut self, request: RequestId, at: SimTime, reused_tokens: u32) -> u32 {
         let record = &mut self.requests[request.index()];
         record.first_admission.get_or_insert(at);
-        record.reused_tokens = record.reused_tokens.max(reused_tokens);
+        let more = reused_tokens.saturating_sub(record.reused_tokens);
+        record.reused_tokens += more;
+        if let Some(marks) = self.marks_of(request)
+            && marks.kv_landed.is_some()
+        {
+            marks.decode_admission.get_or_insert(at);
+        }
+        more
     }
 
-    pub(crate) fn preempted(&mut self, request: RequestId) {
+    pub(super) fn preempted(&mut self, request: RequestId) {
         self.requests[request.index()].preemptions += 1;
     }
 
@@ -139,9 +179,7 @@ impl Recorder {
         }
     }
 
-    /// A step, a part of one, or a run of them was priced.
-    pub(crate) fn priced(&mut self, time: StepTime) {
-        self.step_time += time.total;
-        self.extrapolated_time += time.extrapolated;
+    fn marks_of(&mut self, request: RequestId) -> Option<&mut Marks> {
+        self.marks.as_mut().map(|marks| &mut marks[request.index()])
     }
 }

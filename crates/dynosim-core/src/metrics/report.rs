@@ -1,14 +1,16 @@
 //! The metrics of a finished run.
 
-use dynosim_spec::Workload;
+use dynosim_spec::{SimDuration, Workload};
 use indexmap::IndexMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::breakdown::{Breakdown, TtftParts};
+use super::breakdown::Breakdown;
 use super::distribution::Distribution;
 use super::gap_tally::CountedGaps;
 use super::latency::Latency;
+use super::phases::TtftParts;
+use super::pool_use::{PoolEnd, PoolUse};
 use super::recorder::{Recorder, RequestRecord};
 
 /// A request that was never served.
@@ -27,7 +29,8 @@ pub struct Rejection {
 /// Metrics of one run. Times are milliseconds, rates are per second of simulated time.
 ///
 /// Serialises as one flat object: 65 metrics under the names of the reference, then
-/// `rejected_requests`, `rejections`, `warnings`, `extrapolated_share`, `calibration` and `error_bands`; if asked for, `breakdown`, an object.
+/// `rejected_requests`, `rejections`, `warnings`, `extrapolated_share`, `calibration`, `error_bands`
+/// and `pools`; if asked for, `breakdown`, an object.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
     /// Requests of the workload.
@@ -60,6 +63,8 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// Share of the priced step time that rests on extrapolation beyond the timing model's data.
     pub extrapolated_share: f64,
+    /// What each pool did: the aggregated one, or the prefill and the decode pool.
+    pub pools: Vec<PoolUse>,
     /// What step time was spent on, if that was asked for.
     pub breakdown: Option<Breakdown>,
     /// Name of the calibration whose constants were added to kernels; `None` under rules that add nothing.
@@ -80,11 +85,11 @@ pub struct ErrorBands {
 }
 
 impl Report {
-    /// Sums up the notes of a run, with the gaps between tokens that were not noted one by one.
+    /// Sums up the notes of a run.
     pub(crate) fn new(
         workload: &Workload,
         recorder: &Recorder,
-        gaps_in_runs: &[&impl CountedGaps],
+        pools: &[PoolEnd<'_, impl CountedGaps>],
         rejections: Vec<Rejection>,
         warnings: Vec<String>,
     ) -> Self {
@@ -95,23 +100,24 @@ impl Report {
             .map(|(request, _)| u64::from(request.input_tokens))
             .sum();
         let reused_tokens: u64 = served().map(|record| u64::from(record.reused_tokens)).sum();
+        let gaps_in_runs: Vec<_> = pools.iter().map(|pool| pool.gaps_in_runs).collect();
+        let last_token = served().map(|record| record.last_token).max();
+        let duration_ms = last_token.unwrap_or_default().as_ms();
+        let step_time: SimDuration = pools.iter().map(|pool| pool.tally.step_time).sum();
+        let extrapolated_time: SimDuration = pools.iter().map(|pool| pool.tally.extrapolated_time).sum();
         let mut values = Vec::new();
         let mut distribution = |ms: &dyn Fn(&RequestRecord) -> Option<f64>| {
             values.clear();
             values.extend(served().filter_map(ms));
             Distribution::of(&mut values)
         };
-        let (itl, output_token_throughput_per_user) = recorder.gaps.distributions(gaps_in_runs);
+        let (itl, output_token_throughput_per_user) = recorder.gaps.distributions(&gaps_in_runs);
         Self {
             num_requests: workload.requests().len() as u64,
             completed_requests: served().count() as u64,
             total_input_tokens: input_tokens,
             total_output_tokens: served().map(|record| u64::from(record.output_tokens)).sum(),
-            duration_ms: served()
-                .map(|record| record.last_token)
-                .max()
-                .unwrap_or_default()
-                .as_ms(),
+            duration_ms,
             prefix_cache_reused_ratio: ratio(reused_tokens as f64, input_tokens as f64),
             ttft: distribution(&|record| Latency::Ttft.ms(record)),
             ttst: distribution(&|record| {
@@ -123,13 +129,13 @@ impl Report {
             output_token_throughput_per_user,
             rejections,
             warnings,
-            extrapolated_share: ratio(recorder.extrapolated_time.as_ms(), recorder.step_time.as_ms()),
+            extrapolated_share: ratio(extrapolated_time.as_ms(), step_time.as_ms()),
+            pools: pools
+                .iter()
+                .map(|pool| pool.pool_use(duration_ms, input_tokens))
+                .collect(),
             breakdown: recorder.breakdown.clone().map(|breakdown| Breakdown {
-                ttft: TtftParts::of(
-                    &recorder.requests,
-                    recorder.ways.as_deref().unwrap_or_default(),
-                    recorder.client.egress(),
-                ),
+                ttft: TtftParts::mean_of(recorder.phases().flatten()),
                 ..breakdown
             }),
             calibration: None,
@@ -192,7 +198,7 @@ impl Report {
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let metrics = self.metrics();
-        let mut map = serializer.serialize_map(Some(metrics.len() + 6 + usize::from(self.breakdown.is_some())))?;
+        let mut map = serializer.serialize_map(Some(metrics.len() + 7 + usize::from(self.breakdown.is_some())))?;
         for (key, value) in &metrics {
             if Self::is_count(key) {
                 // Counts stay below 2^53, where f64 is exact.
@@ -208,6 +214,7 @@ impl Serialize for Report {
         map.serialize_entry("extrapolated_share", &self.extrapolated_share)?;
         map.serialize_entry("calibration", &self.calibration)?;
         map.serialize_entry("error_bands", &self.error_bands)?;
+        map.serialize_entry("pools", &self.pools)?;
         if let Some(breakdown) = &self.breakdown {
             map.serialize_entry("breakdown", breakdown)?;
         }

@@ -147,9 +147,7 @@ impl SglangEngine {
             self.pages.lock(path, &mut sequence.hold, cached);
         }
         self.pages.grow(&mut sequence.hold, end);
-        context
-            .recorder
-            .admitted(sequence.request, context.now, prefix.min(sequence.input_tokens));
+        context.admitted(sequence.request, prefix.min(sequence.input_tokens));
         sequence.materialised = end;
         let computed_prompt = end.min(sequence.input_tokens);
         if computed_prompt > sequence.furthest {

@@ -9,7 +9,7 @@ use super::admission::{PrefillBatch, ReserveRatio};
 use super::page_pool::PagePool;
 use super::sequence::Sequence;
 use crate::decode_pages::DecodePages;
-use crate::engine::{Boundary, Engine, Incoming, PassContext, PassTimes, PoolSetup, Signal};
+use crate::engine::{Boundary, Engine, Incoming, PassContext, PassTimes, PoolSetup, Signal, WorkerUsage};
 use crate::error::SimError;
 use crate::kv::PrefixCache;
 use crate::rules::BlockTaken;
@@ -25,6 +25,8 @@ pub(crate) struct SglangEngine {
     pub(super) unfinished: Option<Sequence>,
     pub(super) running: Vec<Sequence>,
     pub(super) reserve_ratio: ReserveRatio,
+    /// What is held in the pass under way; where phases are kept.
+    pass_usage: WorkerUsage,
 }
 
 impl SglangEngine {
@@ -40,6 +42,7 @@ impl SglangEngine {
             unfinished: None,
             running: Vec::new(),
             reserve_ratio: ReserveRatio::new(pool.config.sglang.schedule_conservativeness),
+            pass_usage: WorkerUsage::default(),
         }
     }
 
@@ -70,7 +73,7 @@ impl SglangEngine {
             self.pages
                 .release(context.pool.prompts.path(sequence.request), &mut sequence.hold);
             sequence.materialised = 0;
-            context.recorder.preempted(sequence.request);
+            context.preempted(sequence.request);
             self.waiting.push_front(sequence);
             self.reserve_ratio.reset();
         }
@@ -81,6 +84,16 @@ impl SglangEngine {
             takes_slot(sequence, pool) && sequence.length().is_multiple_of(pool.config.block_size.tokens())
         };
         self.running.iter().filter(opens_page).count() as u64
+    }
+
+    /// What is held in a pass of which nobody has emitted a token yet.
+    fn usage_now(&self) -> WorkerUsage {
+        let requests = self.running.len() + usize::from(self.unfinished.is_some());
+        WorkerUsage {
+            running: u32::try_from(requests).expect("requests are indexed by u32"),
+            held_blocks: self.pages.active_pages(),
+            idle_blocks: self.pages.cache().idle_blocks(),
+        }
     }
 
     /// Emits a token for every running request. Who is finished leaves its place to the last one.
@@ -156,6 +169,9 @@ impl Engine for SglangEngine {
         let prefill_time = price_prefill(&batch, context)?;
         let decode_time = self.price_decode(context)?;
         self.retract_until_all_fit(context);
+        if context.recorder.keeps_phases() {
+            self.pass_usage = self.usage_now();
+        }
         let end = context.now + prefill_time + decode_time;
         self.emit(end, context);
         self.reserve_ratio.decay();
@@ -188,5 +204,13 @@ impl Engine for SglangEngine {
 
     fn evictions(&self) -> u64 {
         self.pages.cache().evictions()
+    }
+
+    fn usage_in_pass(&self, _now: SimTime, _pool: &PoolSetup, _pages: &DecodePages) -> WorkerUsage {
+        self.pass_usage
+    }
+
+    fn usage_at_rest(&self) -> WorkerUsage {
+        self.usage_now()
     }
 }

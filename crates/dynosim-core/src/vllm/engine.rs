@@ -9,7 +9,7 @@ use super::sequence::{Sequence, SequenceKey, SequenceSlab};
 use super::steady::SteadyBatch;
 use crate::decode_pages::DecodePages;
 use crate::decode_run::DecodeRun;
-use crate::engine::{Boundary, Engine, Incoming, PassContext, PassTimes, PoolSetup};
+use crate::engine::{Boundary, Engine, Incoming, PassContext, PassTimes, PoolSetup, WorkerUsage};
 use crate::error::SimError;
 use crate::kv::{BlockPool, PrefixCache};
 use crate::rules::ScheduledWhen;
@@ -32,6 +32,8 @@ pub(crate) struct VllmEngine {
     pub(super) scratch: Vec<(SequenceKey, Source)>,
     pub(super) steady: SteadyBatch,
     pub(super) reach: Reach,
+    /// What is held in the single step under way, or in the latest step of a run that was settled; where phases are kept.
+    pub(super) step_usage: WorkerUsage,
     scheduled_when: ScheduledWhen,
     /// Steps computed at once that have not happened yet.
     run: Option<DecodeRun>,
@@ -58,6 +60,7 @@ impl VllmEngine {
             scratch: Vec::new(),
             steady: SteadyBatch::default(),
             reach: Reach::default(),
+            step_usage: WorkerUsage::default(),
             scheduled_when: pool.rules.scheduled_when,
             run: None,
         }
@@ -67,6 +70,9 @@ impl VllmEngine {
     fn single_pass(&mut self, context: &mut PassContext<'_>) -> Result<SimDuration, SimError> {
         self.step += 1;
         let batch = self.schedule_step(context);
+        if context.recorder.keeps_phases() {
+            self.step_usage = self.usage_now();
+        }
         let duration = self.emit(&batch, context)?;
         self.join_steady(context);
         let blocks = u64::from(context.pool.num_gpu_blocks);
@@ -93,7 +99,7 @@ impl VllmEngine {
         sequence.computed = 0;
         sequence.running = false;
         self.waiting.push_front(key);
-        context.recorder.preempted(sequence.request);
+        context.preempted(sequence.request);
         key
     }
 
@@ -165,6 +171,9 @@ impl Engine for VllmEngine {
         if steps == 0 {
             return Some(self.run_times(&run, context));
         }
+        if context.recorder.keeps_phases() {
+            self.step_usage = self.usage_in_run(steps, context.pool);
+        }
         self.advance(&run, steps, context);
         let rest = run.after(steps, context.pages);
         self.run = Some(rest);
@@ -189,5 +198,21 @@ impl Engine for VllmEngine {
 
     fn evictions(&self) -> u64 {
         self.blocks.cache().evictions()
+    }
+
+    fn usage_in_pass(&self, now: SimTime, pool: &PoolSetup, pages: &DecodePages) -> WorkerUsage {
+        let started = self.run.map(|run| run.steps_started(now, Boundary::Passed, pages));
+        match started {
+            Some(step @ 1..) => self.usage_in_run(step, pool),
+            // A run of which nothing is left but a step that has been settled, or a single pass.
+            Some(0) | None => self.step_usage,
+        }
+    }
+
+    fn usage_at_rest(&self) -> WorkerUsage {
+        WorkerUsage {
+            idle_blocks: self.blocks.cache().blocks_kept(),
+            ..WorkerUsage::default()
+        }
     }
 }

@@ -10,5 +10,6 @@ mod run;
 mod scheduling;
 mod sequence;
 mod steady;
+mod usage;
 
 pub(crate) use engine::VllmEngine;

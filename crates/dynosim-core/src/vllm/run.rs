@@ -161,7 +161,7 @@ impl VllmEngine {
                     .add(step.total, u64::from(steps - 1) * u64::from(run.seqs));
             }
         }
-        context.recorder.priced(run.time(steps, context.pages));
+        context.tally.priced(run.time(steps, context.pages));
         context.progressed = true;
     }
 
@@ -243,12 +243,17 @@ impl VllmEngine {
     /// Blocks that the batch begins in the next `steps` steps.
     fn blocks_begun_in(&self, steps: u32, pool: &PoolSetup) -> u64 {
         let absorber = self.absorber(pool);
+        let absorbed = absorber.map_or(0, |absorber| self.blocks_absorbed(absorber, steps, pool));
+        absorbed + self.blocks_begun_by_generating(absorber, steps, pool)
+    }
+
+    /// Blocks that those who generate begin in the next `steps` steps.
+    pub(super) fn blocks_begun_by_generating(&self, absorber: Option<Absorber>, steps: u32, pool: &PoolSetup) -> u64 {
         let behind = self.sequences_behind_steady(absorber);
         let begun: u64 = behind
             .map(|sequence| u64::from(self.blocks_begun(sequence, steps, pool)))
             .sum();
-        let absorbed = absorber.map_or(0, |absorber| self.blocks_absorbed(absorber, steps, pool));
-        begun + absorbed + self.blocks_begun_by_steady(steps, pool)
+        begun + self.blocks_begun_by_steady(steps, pool)
     }
 
     /// The most steps, of `most`, in which the batch begins at most `room` blocks.

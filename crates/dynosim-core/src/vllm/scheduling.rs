@@ -225,7 +225,7 @@ impl VllmEngine {
             context.progressed = true;
         }
         if standing == Standing::Waiting {
-            context.recorder.admitted(sequence.request, context.now, ask.cached);
+            context.admitted(sequence.request, ask.cached);
         }
         (Attempt::Scheduled, ahead)
     }

@@ -114,5 +114,5 @@ pub use result::OptimizationResult;
 pub use state::{Mode, RouterState, State};
 pub use sweep::{Progress, Sweep};
 pub use table::text_table;
-pub use trial::{Figures, Trial, TrialStore};
+pub use trial::{Figures, MemoryTrials, Trial, TrialStore};
 pub use worker_shapes::{KvCapacity, LeftOutTp};

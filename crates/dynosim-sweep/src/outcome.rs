@@ -1,5 +1,9 @@
 //! Which records came out the same.
 
+use dynosim_spec::Topology;
+use indexmap::IndexMap;
+
+use crate::engine_settings::EngineSettings;
 use crate::record::Record;
 
 /// Whether two records have equal workers and equal figures, so that only their routers tell them apart.
@@ -17,10 +21,18 @@ pub(crate) fn same_outcome(a: &Record, b: &Record) -> bool {
 /// The first `most` outcomes among records, each with its records, in order of first appearance.
 pub(crate) fn outcomes<'a>(records: impl IntoIterator<Item = &'a Record>, most: usize) -> Vec<Vec<&'a Record>> {
     let mut outcomes: Vec<Vec<&Record>> = Vec::new();
+    // Equal outcomes have equal workers, so a record is compared with few others.
+    let mut by_workers: IndexMap<(Topology, EngineSettings), Vec<usize>> = IndexMap::new();
     for record in records {
-        match outcomes.iter().position(|outcome| same_outcome(outcome[0], record)) {
-            Some(index) => outcomes[index].push(record),
-            None if outcomes.len() < most => outcomes.push(vec![record]),
+        let alike = by_workers
+            .entry((record.state.topology, record.state.engine))
+            .or_default();
+        match alike.iter().find(|&&index| same_outcome(outcomes[index][0], record)) {
+            Some(&index) => outcomes[index].push(record),
+            None if outcomes.len() < most => {
+                alike.push(outcomes.len());
+                outcomes.push(vec![record]);
+            }
             None => {}
         }
     }

@@ -78,6 +78,19 @@ impl OptimizationResult {
         outcomes(near, usize::MAX).len()
     }
 
+    /// The best `most` feasible outcomes, best first: of states with equal workers and equal figures the first.
+    pub fn best_outcomes(&self, most: usize) -> Vec<&Record> {
+        first_of_each(&self.feasible.iter().collect::<Vec<_>>(), most)
+    }
+
+    /// The `most` outcomes that are closest to being feasible, closest first, of those that have figures.
+    pub fn near_misses(&self, most: usize) -> Vec<&Record> {
+        let misses = self.evaluated.iter().filter(|record| !record.feasible);
+        let mut misses: Vec<&Record> = misses.filter(|record| !record.metrics.is_empty()).collect();
+        misses.sort_by(|a, b| best_first(a, b));
+        first_of_each(&misses, most)
+    }
+
     /// States whose simulation was given up.
     pub fn given_up(&self) -> usize {
         self.evaluated.iter().filter(|record| record.given_up).count()
@@ -209,6 +222,15 @@ impl OptimizationResult {
         }
         Ok(findings)
     }
+}
+
+/// The first record of each of the first `most` outcomes.
+fn first_of_each<'r>(records: &[&'r Record], most: usize) -> Vec<&'r Record> {
+    let outcomes = outcomes(records.iter().copied(), most);
+    outcomes
+        .into_iter()
+        .filter_map(|outcome| outcome.first().copied())
+        .collect()
 }
 
 /// The feasible records, best first, and the best one of the others.

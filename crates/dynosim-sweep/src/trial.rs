@@ -1,5 +1,8 @@
 //! How simulations of candidates end, and where that is kept.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use dynosim_core::{Latency, Outcome, RequestRecord};
 use dynosim_spec::PerRequestSla;
 use serde::{Deserialize, Serialize};
@@ -74,6 +77,29 @@ pub trait TrialStore: Sync {
 
     /// Notes how a simulation ended. Called from several threads, once for each simulation that is made.
     fn keep(&self, key: &str, trial: &Trial);
+}
+
+/// Trials in memory.
+#[derive(Debug, Default)]
+pub struct MemoryTrials {
+    trials: Mutex<BTreeMap<String, Trial>>,
+}
+
+impl MemoryTrials {
+    fn trials(&self) -> MutexGuard<'_, BTreeMap<String, Trial>> {
+        // A map is whole between two calls, whatever happened to the thread that held it.
+        self.trials.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TrialStore for MemoryTrials {
+    fn find(&self, key: &str) -> Option<Trial> {
+        self.trials().get(key).cloned()
+    }
+
+    fn keep(&self, key: &str, trial: &Trial) {
+        self.trials().insert(key.to_owned(), trial.clone());
+    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@
 //! | `aligned_table` | tables of text |
 //! | `step_times` | where step times come from, as text |
 //! | `overload` | whether requests arrived faster than they were served |
+//! | [`explain`] | why candidates of a sweep do as they do |
 //! | [`calibrate`] | the constants of an engine that bring simulations closest to measured points |
 //! | [`validation`] | measured points, the same points simulated, and what comes of the comparison |
 //! | `error` | one error for everything |
@@ -50,6 +51,7 @@ mod aligned_table;
 pub mod calibrate;
 mod error;
 mod error_bands;
+pub mod explain;
 mod overload;
 mod question;
 mod run;

@@ -1,0 +1,249 @@
+//! From the result of a sweep to its explanation.
+
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+
+use dynosim_core::{Outcome, Scenario, WorkerShape};
+use dynosim_spec::{ReplayOptimizeSpec, SearchStrategy, SlaSpec};
+use dynosim_sweep::{OptimizationResult, Progress, Record, Sweep, SweepError, TrialStore};
+use dynosim_timing::TimingProvider;
+
+use super::Explanation;
+use super::candidate::{CandidateExplanation, Standing};
+use super::neighbours::{BudgetChange, more_gpus};
+use super::relief::{self, Relief};
+use crate::error::Error;
+
+/// Candidates that are feasible, and candidates that miss a bound.
+const FEASIBLE: usize = 3;
+const NEAR_MISSES: usize = 2;
+
+/// How far beyond the budget a feasible candidate is looked for, as a factor.
+const FARTHEST_BUDGET: u32 = 8;
+
+/// Explains the result of a sweep.
+pub struct Explainer<'a> {
+    result: &'a OptimizationResult,
+    scenario: &'a Scenario,
+    provider: &'a dyn TimingProvider,
+    trials: Option<&'a dyn TrialStore>,
+    progress: Option<Progress<'a>>,
+    stop: Option<&'a AtomicBool>,
+    most_feasible: usize,
+}
+
+impl fmt::Debug for Explainer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Explainer")
+            .field("result", self.result)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A candidate that was simulated in detail.
+#[derive(Debug)]
+pub struct Detailed {
+    /// What the sweep noted down about it.
+    pub record: Record,
+    /// How it stands among the others.
+    pub standing: Standing,
+    /// Its run, with details.
+    pub outcome: Outcome,
+}
+
+impl<'a> Explainer<'a> {
+    /// Of a result that comes from this scenario, with this provider and the built-in routers.
+    pub fn new(result: &'a OptimizationResult, scenario: &'a Scenario, provider: &'a dyn TimingProvider) -> Self {
+        Self {
+            result,
+            scenario,
+            provider,
+            trials: None,
+            progress: None,
+            stop: None,
+            most_feasible: FEASIBLE,
+        }
+    }
+
+    /// Takes from `trials` how simulations ended that are known there, as [`Sweep::with_trials`] does.
+    #[must_use]
+    pub fn with_trials(mut self, trials: &'a dyn TrialStore) -> Self {
+        self.trials = Some(trials);
+        self
+    }
+
+    /// Reports the progress of searches within other budgets.
+    #[must_use]
+    pub fn with_progress(mut self, progress: Progress<'a>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Begins no further simulation once `stop` is true.
+    #[must_use]
+    pub fn with_stop(mut self, stop: &'a AtomicBool) -> Self {
+        self.stop = Some(stop);
+        self
+    }
+
+    /// Explains so many of the best outcomes instead of three.
+    #[must_use]
+    pub fn with_best(mut self, most: usize) -> Self {
+        self.most_feasible = most.max(1);
+        self
+    }
+
+    /// The explanation.
+    ///
+    /// # Errors
+    /// If a candidate that was simulated before cannot be simulated again, or a budget cannot be searched.
+    pub fn explain(&self) -> Result<Explanation, Error> {
+        self.explain_detailed(&self.detailed()?)
+    }
+
+    /// The candidates that are explained, simulated in detail: the best outcomes and those that miss a bound by the least.
+    ///
+    /// # Errors
+    /// If a candidate that was simulated before cannot be simulated again.
+    pub fn detailed(&self) -> Result<Vec<Detailed>, Error> {
+        let best = self.result.best_outcomes(self.most_feasible).into_iter();
+        let misses = self.result.near_misses(NEAR_MISSES).into_iter();
+        let standing = |place: usize| {
+            if place == 0 {
+                Standing::Winner
+            } else {
+                Standing::RunnerUp
+            }
+        };
+        let best = best.enumerate().map(|(place, record)| (record, standing(place)));
+        let misses = misses.map(|record| (record, Standing::NearMiss));
+        let detailed = best.chain(misses).map(|(record, standing)| {
+            Ok(Detailed {
+                record: record.clone(),
+                standing,
+                outcome: self.simulate(record)?,
+            })
+        });
+        detailed.collect()
+    }
+
+    /// The explanation, with the [detailed](Self::detailed) candidates at hand.
+    ///
+    /// # Errors
+    /// If a budget cannot be searched.
+    pub fn explain_detailed(&self, detailed: &[Detailed]) -> Result<Explanation, Error> {
+        let sla = &self.result.spec.sla;
+        let candidates = detailed.iter().zip(1..).map(|(candidate, rank)| {
+            CandidateExplanation::new(rank, candidate.standing, &candidate.record, sla, &candidate.outcome)
+        });
+        let (mut more_gpus, mut fewer_gpus, mut relief) = (None, None, None);
+        match &self.result.best_feasible {
+            Some(best) => {
+                more_gpus = self.more_gpus(best)?;
+                fewer_gpus = self.fewer_gpus(best)?;
+            }
+            None => relief = self.relief()?,
+        }
+        Ok(Explanation {
+            candidates: candidates.collect(),
+            more_gpus,
+            fewer_gpus,
+            relief,
+        })
+    }
+
+    fn simulate(&self, record: &Record) -> Result<Outcome, Error> {
+        let spec = &self.result.spec;
+        let run = record.state.run_spec(spec);
+        let scenario = self.scenario.with_engine(run.engine);
+        let pools = run.topology.pools();
+        let shapes = pools
+            .iter()
+            .map(|pool| scenario.worker_shape(pool.role, pool.shape, self.provider))
+            .collect::<Result<Vec<WorkerShape>, _>>()?;
+        let workers: Vec<(&WorkerShape, u32)> = shapes.iter().zip(pools.iter().map(|pool| pool.workers)).collect();
+        let prompts = scenario.prompts(pools[0].role);
+        let router = run.router.settings();
+        let simulation = scenario.simulation(&workers, &prompts, &router, spec.seed, &dynosim_router::build)?;
+        Ok(simulation.keep_details().run(Vec::new())?)
+    }
+
+    fn budget(&self) -> u32 {
+        self.result.spec.hardware.total_gpus.unwrap_or(1)
+    }
+
+    fn more_gpus(&self, best: &Record) -> Result<Option<BudgetChange>, Error> {
+        let mut change = None;
+        for step in more_gpus(best) {
+            let budget = self.budget().saturating_add(step);
+            let found = self.search_within(budget)?;
+            change = found.map(|found| BudgetChange::new(budget, &found, best));
+            if change.as_ref().is_some_and(BudgetChange::is_better) {
+                break;
+            }
+        }
+        Ok(change)
+    }
+
+    fn fewer_gpus(&self, best: &Record) -> Result<Option<BudgetChange>, Error> {
+        // A budget that the best candidate does not use up costs nothing.
+        let used = u32::try_from(best.total_gpus_used).unwrap_or(u32::MAX);
+        let budget = used.min(self.budget()).saturating_sub(1);
+        if budget == 0 {
+            return Ok(None);
+        }
+        let found = self.search_within(budget)?;
+        Ok(found.map(|found| BudgetChange::new(budget, &found, best)))
+    }
+
+    fn relief(&self) -> Result<Option<Relief>, Error> {
+        let sla: &SlaSpec = &self.result.spec.sla;
+        let Some(closest) = &self.result.best_infeasible else {
+            return Ok(None);
+        };
+        let most = self.budget().saturating_mul(FARTHEST_BUDGET);
+        let mut with_more_gpus = None;
+        let (fewest_gpus, largest_budget) = relief::fewest_gpus(self.budget(), most, |budget| {
+            let found = self.search_within(budget)?;
+            let fewest = found.as_ref().and_then(OptimizationResult::fewest_gpus);
+            if let Some(fewest) = fewest {
+                with_more_gpus = Some(fewest.state.to_string());
+            }
+            Ok::<_, Error>(fewest.map(|fewest| fewest.total_gpus_used))
+        })?;
+        Ok(Some(Relief {
+            single: relief::single(&self.result.evaluated, sla),
+            joint: relief::joint(closest, sla),
+            fewest_gpus,
+            with_more_gpus,
+            largest_budget,
+        }))
+    }
+
+    /// A descent within another budget; `None` if no candidate fits it.
+    fn search_within(&self, budget: u32) -> Result<Option<OptimizationResult>, Error> {
+        let mut spec: ReplayOptimizeSpec = self.result.spec.clone();
+        spec.hardware.total_gpus = Some(budget);
+        spec.hardware.min_gpus = None;
+        spec.search.strategy = SearchStrategy::Descent;
+        let mut sweep = match Sweep::new(&spec, self.scenario.clone(), self.provider) {
+            Ok(sweep) => sweep,
+            Err(SweepError::BudgetTooLarge { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(trials) = self.trials {
+            sweep = sweep.with_trials(trials);
+        }
+        if let Some(progress) = self.progress {
+            sweep = sweep.with_progress(progress);
+        }
+        if let Some(stop) = self.stop {
+            sweep = sweep.with_stop(stop);
+        }
+        match sweep.optimize(&self.result.modes) {
+            Ok(found) => Ok(Some(found)),
+            Err(SweepError::BudgetTooSmall { .. } | SweepError::NoMode { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

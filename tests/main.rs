@@ -4,6 +4,8 @@ mod async_examples;
 mod calibrate;
 mod code_map;
 mod golden;
+#[cfg(feature = "html")]
+mod html_report;
 mod invariants;
 mod layering;
 mod limits;

@@ -22,6 +22,7 @@
 //! | `aligned_table` | tables of text |
 //! | `step_times` | where step times come from, as text |
 //! | `overload` | whether requests arrived faster than they were served |
+//! | `html_report` | a result as one HTML file with charts, behind the feature `html` |
 //! | [`calibrate`] | the constants of an engine that bring simulations closest to measured points |
 //! | [`validation`] | measured points, the same points simulated, and what comes of the comparison |
 //! | `error` | one error for everything |
@@ -50,6 +51,8 @@ mod aligned_table;
 pub mod calibrate;
 mod error;
 mod error_bands;
+#[cfg(feature = "html")]
+pub mod html_report;
 mod overload;
 mod question;
 mod run;

@@ -241,8 +241,7 @@ mod tests {
         let points = CumulativeCurve::of("a", &values).points;
         assert_eq!(points.len(), 400);
         assert_eq!((points[0], points[399]), ((1.0, 0.0001), (10_000.0, 1.0)));
-        for (value, share) in points {
-            assert_eq!(share, value / 10_000.0);
-        }
+        let exact: Vec<(f64, f64)> = points.iter().map(|&(value, _)| (value, value / 10_000.0)).collect();
+        assert_eq!(points, exact);
     }
 }

@@ -24,8 +24,7 @@ pub(super) fn body(page: &ReportPage) -> String {
     }
     html.push_str("</main>\n");
     let version = env!("CARGO_PKG_VERSION");
-    html.push_str(&format!("<footer>Simulated with DynoSim {version}</footer>\n"));
-    html
+    html + &format!("<footer>Simulated with DynoSim {version}</footer>\n")
 }
 
 /// An element with a text, or nothing if there is none.

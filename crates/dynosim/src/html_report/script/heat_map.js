@@ -75,7 +75,8 @@ function heatTip(cell, data) {
 function heatLegend(data, cells, { low, high, text }) {
   const legend = [];
   if (low <= high) {
-    legend.push(make('span', {}, `${axisTitle(data.score)}  ${text(low)}`, make('span', { className: 'ramp' }), text(high)));
+    const ramp = [text(low), make('span', { className: 'ramp' }), text(high)];
+    legend.push(make('span', {}, axisTitle(data.score)), make('span', { className: 'short' }, ...ramp));
   }
   if (cells.some((cell) => cell.is_best)) legend.push(make('span', {}, '★ best'));
   if (cells.some((cell) => !cell.feasible)) legend.push(make('span', {}, '✕ breaks a bound'));

@@ -73,6 +73,7 @@ function frontLine(line, theme) {
 function labelBest(series, point, points, data, theme, width) {
   const place = position(point.x, extent(points.map((other) => other.x), data.x), data.x);
   const align = place < 0.35 ? 'left' : place > 0.65 ? 'right' : 'center';
+  const limit = Math.min(360, 0.55 * width);
   const datum = series.data.find((candidate) => candidate.point === point);
   datum.label = {
     show: true,
@@ -87,8 +88,8 @@ function labelBest(series, point, points, data, theme, width) {
     fontWeight: 600,
     fontSize: 12,
     lineHeight: 16,
-    width: Math.min(360, 0.55 * width),
-    overflow: 'break',
+    // Only labels that are too long for a line get a width: the ground behind them is as wide as that.
+    ...(7 * point.label.length > limit ? { width: limit, overflow: 'break' } : {}),
   };
 }
 

@@ -5,6 +5,8 @@ mod calibrate;
 mod code_map;
 mod details_examples;
 mod golden;
+#[cfg(feature = "html")]
+mod html_report;
 mod invariants;
 mod layering;
 mod limits;

@@ -23,6 +23,7 @@
 //! | `step_times` | where step times come from, as text |
 //! | `overload` | whether requests arrived faster than they were served |
 //! | [`explain`] | why candidates of a sweep do as they do |
+//! | `html_report` | a result as one HTML file with charts, behind the feature `html` |
 //! | [`calibrate`] | the constants of an engine that bring simulations closest to measured points |
 //! | [`validation`] | measured points, the same points simulated, and what comes of the comparison |
 //! | `error` | one error for everything |
@@ -52,6 +53,8 @@ pub mod calibrate;
 mod error;
 mod error_bands;
 pub mod explain;
+#[cfg(feature = "html")]
+pub mod html_report;
 mod overload;
 mod question;
 mod run;

@@ -4,6 +4,7 @@
 //!   step times, routers, requests.
 //! - [`sweep()`] searches for the best deployment within a GPU budget as a [`ReplayOptimizeSpec`] describes it, and
 //!   [`compare`] searches both kinds of deployments. [`sweep_scenario`] prepares a [`sweep::Sweep`] with parts of your own.
+//! - [`confidence`] says how sure the answer of a search is: over repetitions, under other loads, and by validation.
 //! - [`validation`] compares simulations with measurements of real deployments.
 //! - [`summary()`] shows what a search found, [`StepTimes`] and [`kv_transfer`] say what results rest on.
 //!
@@ -23,6 +24,7 @@
 //! | `step_times` | where step times come from, as text |
 //! | `overload` | whether requests arrived faster than they were served |
 //! | [`calibrate`] | the constants of an engine that bring simulations closest to measured points |
+//! | [`confidence`] | how sure the order of candidates is |
 //! | [`validation`] | measured points, the same points simulated, and what comes of the comparison |
 //! | `error` | one error for everything |
 //!
@@ -48,6 +50,7 @@
 
 mod aligned_table;
 pub mod calibrate;
+pub mod confidence;
 mod error;
 mod error_bands;
 mod overload;

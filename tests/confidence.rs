@@ -1,17 +1,16 @@
 //! How sure the order of candidates is, where the answer is known.
 
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use dynosim::confidence::{Assessment, Confidence, ConfidenceOptions, Knee, LoadQuantity, WinnerEdge};
+use dynosim::confidence::{Assessment, Confidence, ConfidenceOptions, Knee, LoadQuantity, Spread, WinnerEdge};
 use dynosim::spec::{
-    Backend, BlockSize, Deployment, EngineArgs, EngineSpec, HardwareSpec, Limit, Objective, ParallelShape,
+    Backend, BlockSize, Deployment, EngineArgs, EngineSpec, GpuSpec, HardwareSpec, Limit, Objective, ParallelShape,
     ReplayOptimizeSpec, Rules, SyntheticLoad, SyntheticWorkload, Topology, TraceWorkload, Workload, WorkloadSpec,
 };
 use dynosim::sweep::{Mode, Record, RouterState, State, Sweep};
 use dynosim::timing::{Price, StepShape, TimingError, TimingModel};
-use dynosim::{Error, sweep_scenario};
+use dynosim::{Error, Scenario, sweep_scenario};
 
 /// What a pass over one prompt costs; generated tokens cost a millisecond.
 #[derive(Debug, Clone, Copy)]
@@ -221,6 +220,39 @@ fn the_knee_of_a_queue_is_its_capacity() {
 }
 
 #[test]
+fn the_candidate_that_takes_most_load_is_named() {
+    let mut spec = spec(WorkloadSpec::Synthetic(ten_per_second()));
+    spec.sla.p95_ttft = Some(100.0);
+    // 12.5, 11.1 and 22.2 requests per second.
+    let states = [workers(1, 2), workers(1, 1), workers(2, 1)];
+    let found = assess(&spec, [fixed(90.0), fixed(80.0)], &states, options(2, &[0.5, 1.5, 2.5]));
+    let text = found.text();
+    let expected = "Other loads: 1. keeps its bounds up to 1.25 times the load (12.50 sessions/s), no longer at 1.3; 3. up to 2.2\n";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("1. stays the best of these from 0.5 to"), "{text}");
+}
+
+/// A closed loop of requests that take 10 ms of a worker one after the other, of which as many as may be in flight wait.
+#[test]
+fn the_knee_of_a_closed_loop_is_a_number_of_requests() {
+    let mut spec = spec(WorkloadSpec::Synthetic(single_tokens(
+        400,
+        SyntheticLoad::Concurrency(10),
+    )));
+    // A request waits for those in flight: 10 ms times their number, of which 120 ms leaves 12.
+    spec.sla.p95_ttft = Some(120.0);
+    let found = assess(&spec, [fixed(10.0); 2], &[workers(1, 1)], ConfidenceOptions::default());
+    let load = found.load.expect("more can be in flight");
+    assert_eq!(load.quantity, LoadQuantity::RequestsInFlight);
+    let [last_kept, first_missed] = [true, false].map(|feasible| {
+        let mut loads = load.candidates[0].loads.iter().filter(|at| at.feasible == feasible);
+        let found = if feasible { loads.next_back() } else { loads.next() };
+        found.map(|at| at.load)
+    });
+    assert_eq!((last_kept, first_missed), (Some(12.0), Some(13.0)));
+}
+
+#[test]
 fn without_bounds_no_load_is_too_much() {
     let spec = spec(WorkloadSpec::Synthetic(ten_per_second()));
     let found = assess(&spec, [fixed(80.0); 2], &[workers(1, 1)], options(2, &[0.5, 2.0]));
@@ -264,7 +296,7 @@ fn the_winner_changes_where_the_faster_worker_is_full() {
         (WinnerEdge::Stays { factor: 0.5 }, above)
     );
     let text = found.text();
-    let expected = "1. stays the best of these from 0.5 to 1.65 times the load; at 1.7 it is 2.";
+    let expected = "1. stays the best of these from 0.5 to 1.65 times the load; at 1.7 number 2 is";
     assert!(text.contains(expected), "{text}");
 
     // Seen from the other one, which is better under more load only.
@@ -292,7 +324,7 @@ fn the_winner_changes_where_the_faster_worker_is_full() {
     };
     let load = found.load.as_ref().expect("arrivals can come faster");
     assert_eq!((load.winner_below, load.winner_above), (edge, edge));
-    assert!(found.text().contains("2. ranks better even at the load as it is"));
+    assert!(found.text().contains("number 2 ranks better even at the load as it is"));
 }
 
 /// A trace in which long and short prompts alternate in a way that depends on where one begins.
@@ -384,20 +416,55 @@ fn answers_do_not_depend_on_threads() {
     assert!(text.lines().count() <= 10, "{text}");
 }
 
+/// A metric of each variation, simulated one by one.
+fn plain_variations(
+    spec: &ReplayOptimizeSpec,
+    times: [PromptTimes; 2],
+    state: State,
+    repeats: u32,
+    metric: &str,
+) -> Vec<f64> {
+    let provider = provider(times);
+    let values = (0..repeats).map(|number| {
+        let mut spec = spec.clone();
+        spec.seed += u64::from(number);
+        let WorkloadSpec::Synthetic(load) = &mut spec.workload else {
+            panic!("it is synthetic");
+        };
+        load.arrival_seed += u64::from(number);
+        load.length_seed += u64::from(number);
+        let (sessions, block_size) = (load.request_count, BlockSize::new(4).expect("not zero"));
+        let workload = Workload::load(&spec.workload, block_size).expect("is sound");
+        let workload = workload.rotated((sessions * number / repeats) as usize);
+        let gpu = GpuSpec::find("h200_sxm").expect("is known");
+        let scenario = Scenario::new(spec.engine.clone(), None, gpu, workload);
+        let sweep = Sweep::new(&spec, scenario, &provider).expect("the spec is sound");
+        let record = sweep.evaluate_states(&[state]).remove(0);
+        record.metric(metric).expect("a report")
+    });
+    values.collect()
+}
+
 #[test]
-fn the_first_repetition_is_the_workload_itself() {
+fn repetitions_are_the_variations_one_by_one() {
     let spec = all_by_chance();
     let times = [BY_TOKEN, fixed(40.0)];
-    for state in three_states() {
-        let found = assess(&spec, times, &[state], options(2, &[1.0]));
-        let spread = found.repetitions.candidates[0].figures["mean_ttft_ms"];
-        let plain = plain_record(&spec, times, state)
-            .metric("mean_ttft_ms")
-            .expect("a report");
-        assert!(spread.min == plain || spread.max == plain, "{spread:?}, {plain}");
-        let load = found.load.expect("arrivals can come faster");
-        assert_eq!(load.candidates[0].loads[0].mean_ttft_ms, Some(plain));
-        assert_eq!(found.evaluations, 2, "the load as it is was simulated already");
+    let states = three_states();
+    let found = assess(&spec, times, &states, options(4, &[1.0]));
+    assert_eq!(found.evaluations, 12, "the load as it is was simulated already");
+    let load = found.load.expect("arrivals can come faster");
+    for (place, &state) in states.iter().enumerate() {
+        for metric in ["mean_ttft_ms", "output_throughput_tok_s"] {
+            let plain = plain_variations(&spec, times, state, 4, metric);
+            assert!(
+                plain.windows(2).all(|pair| pair[0].to_bits() != pair[1].to_bits()),
+                "{plain:?}"
+            );
+            let figures = &found.repetitions.candidates[place].figures;
+            assert_eq!(figures.get(metric), Spread::of(plain).as_ref(), "{metric} of {state}");
+        }
+        let as_it_is = plain_record(&spec, times, state).metric("mean_ttft_ms");
+        assert_eq!(load.candidates[place].loads[0].mean_ttft_ms, as_it_is);
     }
 }
 
@@ -410,7 +477,7 @@ fn hopeless_candidates_are_simulated_to_the_end() {
     let candidate = &found.repetitions.candidates[0];
     assert_eq!((candidate.feasible, candidate.figures["score"].count), (0, 2));
     assert!(
-        found.text().contains("feasible in 0 of 2, else sla.p95Ttft"),
+        found.text().contains("feasible in none: sla.p95Ttft"),
         "{}",
         found.text()
     );

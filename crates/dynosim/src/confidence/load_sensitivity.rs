@@ -97,6 +97,17 @@ pub enum Knee {
     NoBounds,
 }
 
+impl Knee {
+    /// The largest factor at which the candidate was seen to keep up before it first does not; 0 if there is none.
+    pub fn reach(&self) -> f64 {
+        match *self {
+            Self::Within { factor, .. } | Self::Above { factor } => factor,
+            Self::Below { .. } => 0.0,
+            Self::NoBounds => f64::INFINITY,
+        }
+    }
+}
+
 /// How far the load may change in one direction, from 1 on, before another candidate ranks better than the first one, by the
 /// ranking of the sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

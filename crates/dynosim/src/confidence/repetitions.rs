@@ -26,6 +26,10 @@ const METRICS: [&str; 7] = [
 ];
 
 /// What repetitions came to. All candidates serve the same variations (common random numbers).
+///
+/// The first repetition is the one by which the sweep has chosen its best candidate, so figures favour that one a little. Repetitions
+/// of a trace, or of a workload without random numbers, hold the same requests: they show what depends on where the workload begins,
+/// and no more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Repetitions {
     /// The variations; the first one is the workload itself.

@@ -60,19 +60,19 @@ fn winner(confidence: &Confidence) -> String {
     let (name, metric, unit) = match confidence.objective {
         Objective::MeanTtft => ("mean TTFT", "mean_ttft_ms", "ms"),
         Objective::MeanE2eLatency => ("mean E2E", "mean_e2e_latency_ms", "ms"),
-        _ => ("output", "output_throughput_tok_s", "tok/s"),
+        Objective::Throughput => ("output", "output_throughput_tok_s", "tok/s"),
     };
     if let Some(spread) = winner.figures.get(metric) {
         parts.push(format!("{name} {}", mean_with_interval(spread, 1.0, unit)));
     }
-    parts.push(format!(
-        "feasible in {} of {}",
-        winner.feasible,
-        confidence.repetitions.variations.len()
-    ));
-    if let Some(reason) = &winner.infeasible_reason {
-        parts.push(format!("else {reason}"));
-    }
+    parts.push(match (&winner.infeasible_reason, winner.feasible) {
+        (None, _) => "feasible in all".to_owned(),
+        (Some(reason), 0) => format!("feasible in none: {reason}"),
+        (Some(reason), feasible) => format!(
+            "feasible in {feasible} of {}, otherwise {reason}",
+            confidence.repetitions.variations.len()
+        ),
+    });
     parts.join(", ")
 }
 
@@ -143,13 +143,14 @@ fn model_error(error: Option<&ModelError>) -> String {
     } else {
         "; more is possible here, where deployments are of another kind than those measured"
     };
+    let direction = if error.common < 0.0 { "below" } else { "above" };
     format!(
-        "Error of the model: measured latencies were {:+.0} % off, give or take {:.0} % ({}). The first part, if shared, does not \
-         change the order; differences below {:.0} % are within the error of the model{reservation}",
-        100.0 * error.common,
-        100.0 * error.differing,
+        "Error of the model: measured latencies were {:.0} % {direction} simulated ones, give or take {differing:.0} % ({}). The \
+         first part, if candidates share it, does not change their order; differences below {differing:.0} % are within the \
+         error of the model{reservation}",
+        100.0 * error.common.abs(),
         error.basis,
-        100.0 * error.differing
+        differing = 100.0 * error.differing,
     )
 }
 
@@ -180,10 +181,22 @@ fn load_lines(load: &LoadSensitivity) -> Vec<String> {
         ),
         Knee::NoBounds => "no load is too much, because sla has no bounds".to_owned(),
     };
-    if load.candidates.len() == 1 {
-        return vec![format!("Other loads: {knee}")];
+    let mut lines = vec![format!("Other loads: {knee}{}", reaching_farther(load))];
+    if load.candidates.len() > 1 {
+        lines.push(format!("  {}", winner_range(load)));
     }
-    vec![format!("Other loads: {knee}"), format!("  {}", winner_range(load))]
+    lines
+}
+
+/// The other candidate that keeps its bounds under the most load, if that is more than the first one does.
+fn reaching_farther(load: &LoadSensitivity) -> String {
+    let reach = |place: usize| load.candidates[place].knee.reach();
+    // Of equal ones the first, which is ranked better.
+    let others = (1..load.candidates.len()).rev();
+    let farthest = others.max_by(|&a, &b| reach(a).total_cmp(&reach(b)));
+    farthest
+        .filter(|&place| reach(place) > reach(0))
+        .map_or_else(String::new, |place| format!("; {}. up to {}", place + 1, reach(place)))
 }
 
 fn winner_range(load: &LoadSensitivity) -> String {
@@ -200,12 +213,12 @@ fn winner_range(load: &LoadSensitivity) -> String {
         best_until: None, to, ..
     } = load.winner_above
     {
-        return format!("{}. ranks better even at the load as it is", to + 1);
+        return format!("number {} ranks better even at the load as it is", to + 1);
     }
     let mut text = format!("1. stays the best of these from {from} to {to} times the load");
     for (at, place) in [below, above].into_iter().flatten() {
         // Writing to a string cannot fail.
-        let _ = write!(text, "; at {at} it is {}.", place + 1);
+        let _ = write!(text, "; at {at} number {} is", place + 1);
     }
     text
 }

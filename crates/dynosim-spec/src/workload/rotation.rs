@@ -106,7 +106,8 @@ mod tests {
     use crate::units::BlockSize;
     use crate::workload::{Request, WorkloadBuilder};
 
-    /// Sessions with these arrivals; session `i` has `i % 3 + 1` turns 7 ns apart, and content of its own and of a group.
+    /// Sessions with these arrivals; session `i` has `i % 3 + 1` turns 7 ns apart, and content of its own and of a
+    /// group.
     fn workload(arrivals: &[u64], admission: Admission) -> Workload {
         let mut builder = WorkloadBuilder::new(BlockSize::new(4).expect("not zero"));
         for (session, &arrival) in (0..).zip(arrivals) {

@@ -92,8 +92,8 @@ impl Confidence {
 
 /// Finds out how sure the order of candidates is, by simulating them again.
 ///
-/// Candidates of one workload are simulated in parallel, as the spec says (`maxParallelEvals`). No simulation is given up,
-/// even if the spec asks for it, because the figures are wanted. Routers are the built-in ones.
+/// Candidates of one workload are simulated in parallel, as the spec says (`maxParallelEvals`). No simulation is given
+/// up, even if the spec asks for it, because the figures are wanted. Routers are the built-in ones.
 pub struct Assessment<'a> {
     spec: &'a ReplayOptimizeSpec,
     provider: &'a dyn TimingProvider,
@@ -137,7 +137,8 @@ impl<'a> Assessment<'a> {
         self
     }
 
-    /// Reports progress, as [`Sweep::with_progress`](dynosim_sweep::Sweep::with_progress) does, in evaluations of a candidate.
+    /// Reports progress, as [`Sweep::with_progress`](dynosim_sweep::Sweep::with_progress) does, in evaluations of a
+    /// candidate.
     #[must_use]
     pub fn with_progress(mut self, progress: Progress<'a>) -> Self {
         self.progress = Some(progress);

@@ -17,14 +17,14 @@ pub enum LoadQuantity {
 
 /// The workload at `factor` times its load; `None` if all its requests arrive at once, which leaves nothing to scale.
 ///
-/// - Poisson arrivals: the rate is multiplied. Gaps are drawn from the same random numbers, so arrivals are the same ones, closer
-///   together.
+/// - Poisson arrivals: the rate is multiplied. Gaps are drawn from the same random numbers, so arrivals are the same
+///   ones, closer together.
 /// - Equal gaps: the gap is divided.
 /// - A trace replayed by its timestamps: its speed-up is multiplied, which divides think times as well.
-/// - A closed loop: requests in flight are multiplied and rounded, to at least one. The number of synthetic sessions changes in the
-///   same proportion, so that the run has as many rounds: with a fixed number, more of the run would be its
-///   beginning and its end, where fewer requests are in flight, and differences would be due to that. A trace keeps its requests,
-///   because there are no more.
+/// - A closed loop: requests in flight are multiplied and rounded, to at least one. The number of synthetic sessions
+///   changes in the same proportion, so that the run has as many rounds: with a fixed number, more of the run would be
+///   its beginning and its end, where fewer requests are in flight, and differences would be due to that. A trace keeps
+///   its requests, because there are no more.
 pub(super) fn scaled(workload: &WorkloadSpec, factor: f64) -> Option<WorkloadSpec> {
     match workload {
         WorkloadSpec::Synthetic(synthetic) => scaled_synthetic(synthetic, factor).map(WorkloadSpec::Synthetic),

@@ -10,10 +10,10 @@ use crate::error_bands::{Accuracy, ErrorBand, accuracy_of};
 /// By how much measured latencies of comparable deployments differed from simulated ones.
 ///
 /// Nine in ten measured values were within a band of factors on the simulated ones. Its middle is an error that all
-/// validated deployments had in common: if candidates have it in common, too, it changes their figures, but not
-/// their order. What is left, half the width of the band, differed from one deployment to another, so that it can change the order of
-/// candidates which are closer to each other. It is no more than a rule of thumb: candidates that are much alike (the same workers behind
-/// another router) share most of their error, and candidates of different shapes less.
+/// validated deployments had in common: if candidates have it in common, too, it changes their figures, but not their
+/// order. What is left, half the width of the band, differed from one deployment to another, so that it can change the
+/// order of candidates which are closer to each other. It is no more than a rule of thumb: candidates that are much
+/// alike (the same workers behind another router) share most of their error, and candidates of different shapes less.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModelError {
     /// The measurements.
@@ -22,8 +22,9 @@ pub struct ModelError {
     pub common: f64,
     /// What differed between them: half the width of the band, as a share of its middle.
     pub differing: f64,
-    /// Whether every candidate is of the kind that was compared: one aggregated worker of a size that was measured, in a closed loop
-    /// without reuse of prefixes. If not, nothing was measured that is quite like it, and the error may be larger.
+    /// Whether every candidate is of the kind that was compared: one aggregated worker of a size that was measured, in
+    /// a closed loop without reuse of prefixes. If not, nothing was measured that is quite like it, and the error may
+    /// be larger.
     pub as_validated: bool,
 }
 

@@ -3,9 +3,9 @@
 /// Load factors are told apart on a grid with this many lines to 1: to 0.05.
 const GRID: f64 = 20.0;
 
-/// Moves the two factors, at the first of which something holds and at the second of which it does not, towards each other until
-/// they are at most 0.05 apart. `holds` is asked about multiples of 0.05 between them; the first factor may be the
-/// larger one.
+/// Moves the two factors, at the first of which something holds and at the second of which it does not, towards each
+/// other until they are at most 0.05 apart. `holds` is asked about multiples of 0.05 between them; the first factor may
+/// be the larger one.
 ///
 /// # Errors
 /// What `holds` fails with.

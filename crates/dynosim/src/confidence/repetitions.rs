@@ -27,9 +27,9 @@ const METRICS: [&str; 7] = [
 
 /// What repetitions came to. All candidates serve the same variations (common random numbers).
 ///
-/// The first repetition is the one by which the sweep has chosen its best candidate, so figures favour that one a little. Repetitions
-/// of a trace, or of a workload without random numbers, hold the same requests: they show what depends on where the workload begins,
-/// and no more.
+/// The first repetition is the one by which the sweep has chosen its best candidate, so figures favour that one a
+/// little. Repetitions of a trace, or of a workload without random numbers, hold the same requests: they show what
+/// depends on where the workload begins, and no more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Repetitions {
     /// The variations; the first one is the workload itself.
@@ -68,16 +68,17 @@ pub struct Pair {
     pub equal: usize,
     /// All repetitions.
     pub repetitions: usize,
-    /// Chance that the other one ranks better in a further repetition: `(better + 0.5) / (repetitions + 1)`, the mean of
-    /// the posterior of a share under Jeffreys' prior, Beta(1/2, 1/2) (see Brown, Cai and `DasGupta`, Interval Estimation
-    /// for a Binomial Proportion, Statistical Science 16, 2001). A few repetitions in which it never happens do not make it impossible.
-    /// `None` if neither candidate varies: then the order is as it is, and there is no chance about it.
+    /// Chance that the other one ranks better in a further repetition: `(better + 0.5) / (repetitions + 1)`, the mean
+    /// of the posterior of a share under Jeffreys' prior, Beta(1/2, 1/2) (see Brown, Cai and `DasGupta`, Interval
+    /// Estimation for a Binomial Proportion, Statistical Science 16, 2001). A few repetitions in which it never happens
+    /// do not make it impossible. `None` if neither candidate varies: then the order is as it is, and there is no
+    /// chance about it.
     pub flip_chance: Option<f64>,
     /// Spread of the score of the other less that of the winner, in the same repetition; above 0 is better. `None`
     /// if there is no repetition in which both have a score.
     pub score_difference: Option<Spread>,
-    /// Mean of that difference as a share of the size of the winner's mean score in the same repetitions. `None` without a
-    /// difference, and if that score is 0.
+    /// Mean of that difference as a share of the size of the winner's mean score in the same repetitions. `None`
+    /// without a difference, and if that score is 0.
     pub relative_difference: Option<f64>,
 }
 

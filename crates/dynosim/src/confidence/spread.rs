@@ -18,9 +18,9 @@ pub struct Spread {
     /// The greatest.
     pub max: f64,
     /// 90 % confidence interval of the mean: `mean` plus or minus the 95 % quantile of Student's t with `count - 1`
-    /// degrees of freedom times `std_dev` over the root of `count`. It takes repetitions for independent and about normally
-    /// distributed. `None` of a single repetition, and if all are equal: then nothing was seen to vary, which is not the same
-    /// as being certain.
+    /// degrees of freedom times `std_dev` over the root of `count`. It takes repetitions for independent and about
+    /// normally distributed. `None` of a single repetition, and if all are equal: then nothing was seen to vary, which
+    /// is not the same as being certain.
     pub interval_90: Option<[f64; 2]>,
 }
 

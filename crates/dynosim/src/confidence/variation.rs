@@ -17,8 +17,8 @@ pub struct Variation {
 }
 
 impl Variation {
-    /// Variation `number` of `repeats`, from 0: every seed that counts is larger by `number`, and the first `number / repeats` of
-    /// the sessions move to the end. Number 0 is the workload itself.
+    /// Variation `number` of `repeats`, from 0: every seed that counts is larger by `number`, and the first `number /
+    /// repeats` of the sessions move to the end. Number 0 is the workload itself.
     pub(super) fn new(spec: &ReplayOptimizeSpec, sessions: usize, number: u32, repeats: u32) -> Self {
         let seed = |seed: u64| seed.wrapping_add(number.into());
         let synthetic = match &spec.workload {

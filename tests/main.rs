@@ -3,6 +3,7 @@
 mod async_examples;
 mod calibrate;
 mod code_map;
+mod confidence;
 mod details_examples;
 mod golden;
 #[cfg(feature = "html")]

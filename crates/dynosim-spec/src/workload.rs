@@ -1,5 +1,7 @@
 //! A workload made concrete: every request with its lengths, its arrival and its prompt.
 
+mod rotation;
+
 use crate::ids::RequestId;
 use crate::prompt_interner::PromptInterner;
 use crate::units::{BlockSize, SimDuration};
@@ -91,14 +93,17 @@ impl PromptPaths {
 
     /// Nodes of a request's prompt from its first token on; fewer than the prompt has blocks if its tail is private.
     pub fn path(&self, request: RequestId) -> &[u32] {
-        let index = request.index();
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.nodes[start..self.ends[index]]
+        self.path_at(request.index())
     }
 
     /// Number of distinct nodes; node ids are below it.
     pub fn node_count(&self) -> u32 {
         self.node_count
+    }
+
+    fn path_at(&self, index: usize) -> &[u32] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.nodes[start..self.ends[index]]
     }
 }
 

@@ -6,7 +6,7 @@ use dynosim_spec::{Objective, ReplayOptimizeSpec, SlaBound};
 use indexmap::IndexSet;
 
 use crate::budget::Budget;
-use crate::metrics::{COST, GOODPUT_RPS, Metrics, THROUGHPUT_PER_GPU, metric_names};
+use crate::metrics::{Metrics, metric_names};
 use crate::record::Record;
 use crate::state::State;
 use crate::trial::{Figures, Trial};
@@ -79,19 +79,11 @@ impl Judge {
 
     /// The more, the better; `None` without metrics.
     fn score(&self, record: &Record) -> Option<f64> {
-        let less = |metric: &str| record.metric(metric).map(|value| -value);
-        match self.objective {
-            Objective::Throughput => record.metric("output_throughput_tok_s"),
-            Objective::ThroughputPerGpu => record.metric(THROUGHPUT_PER_GPU),
-            Objective::Goodput => record.metric(GOODPUT_RPS),
-            Objective::MeanTtft => less("mean_ttft_ms"),
-            Objective::MeanE2eLatency => less("mean_e2e_latency_ms"),
-            Objective::P99Ttft => less("p99_ttft_ms"),
-            Objective::P99Itl => less("p99_tpot_ms"),
-            Objective::P99E2eLatency => less("p99_e2e_latency_ms"),
-            Objective::MinGpus => (!record.metrics.is_empty()).then_some(-(record.total_gpus_used as f64)),
-            Objective::Cost => less(COST),
+        if record.metrics.is_empty() {
+            return None;
         }
+        let value = record.metric(self.objective.metric())?;
+        Some(if self.objective.is_more_better() { value } else { -value })
     }
 
     fn check_budget(&self, state: &State, violations: &mut Violations) {

@@ -1,10 +1,9 @@
 //! Records as a table to look at.
 
-use dynosim_spec::{Objective, RouterMode};
+use dynosim_spec::RouterMode;
 use indexmap::IndexSet;
 
 use crate::columns::{ROUTER_COLUMNS, state_columns};
-use crate::metrics::{COST, GOODPUT_RPS, THROUGHPUT_PER_GPU};
 use crate::outcome::outcomes;
 use crate::record::{Record, Value};
 use crate::state::Mode;
@@ -47,17 +46,8 @@ pub fn text_table<'a>(modes: &[Mode], records: impl IntoIterator<Item = &'a Reco
 
 /// The metric that the objective is about, where it has no column anyway.
 fn objective_column(outcomes: &[Vec<&Record>]) -> Option<&'static str> {
-    let record = outcomes.first()?.first()?;
-    let column = match record.objective {
-        Objective::ThroughputPerGpu => THROUGHPUT_PER_GPU,
-        Objective::Goodput => GOODPUT_RPS,
-        Objective::P99Ttft => "p99_ttft_ms",
-        Objective::P99Itl => "p99_tpot_ms",
-        Objective::P99E2eLatency => "p99_e2e_latency_ms",
-        Objective::Cost => COST,
-        Objective::Throughput | Objective::MeanTtft | Objective::MeanE2eLatency | Objective::MinGpus => return None,
-    };
-    Some(column)
+    let metric = outcomes.first()?.first()?.objective.metric();
+    (!FIGURE_COLUMNS.contains(&metric)).then_some(metric)
 }
 
 /// All values of a column among the records of one outcome.

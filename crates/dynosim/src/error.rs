@@ -10,6 +10,7 @@ use dynosim_timing::TimingError;
 use thiserror::Error;
 
 use crate::calibrate::CalibrationError;
+use crate::confidence::ConfidenceError;
 use crate::validation::MeasuredError;
 
 /// Whatever can go wrong between a spec and a report.
@@ -55,4 +56,7 @@ pub enum Error {
     /// Nothing can be fitted.
     #[error(transparent)]
     Fit(#[from] CalibrationError),
+    /// It cannot be said how sure an answer is.
+    #[error(transparent)]
+    Confidence(#[from] ConfidenceError),
 }

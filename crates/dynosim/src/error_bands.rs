@@ -1,7 +1,7 @@
 //! How far measurements are from simulations: bands that follow from validation, and those that hold for a run.
 
 use dynosim_core::{ErrorBands, Outcome, Scenario};
-use dynosim_spec::{Admission, ParallelShape, RunSpec, TimingKind, Topology, WorkerRole};
+use dynosim_spec::{Admission, HardwareSpec, ParallelShape, RunSpec, TimingKind, TimingSpec, Topology, WorkerRole};
 use serde::{Deserialize, Serialize};
 
 /// Between which quantiles of measured over simulated values a band lies.
@@ -44,17 +44,19 @@ impl ErrorBand {
 /// What a validation with the bundled constants found: `perfdata/accuracy/*.json`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Accuracy {
+pub(crate) struct Accuracy {
     /// GPU system of the measurements.
     system: String,
     /// Calibration that was validated, by name.
     calibration: String,
     /// What was measured, for people.
-    measured: String,
+    pub(crate) measured: String,
     /// Tensor-parallel sizes among and between those that were measured.
-    tps: Vec<u32>,
-    ttft: Option<ErrorBand>,
-    tpot: Option<ErrorBand>,
+    pub(crate) tps: Vec<u32>,
+    /// Band of the mean time to first token, if it was compared.
+    pub(crate) ttft: Option<ErrorBand>,
+    /// Band of the mean time per output token, if it was compared.
+    pub(crate) tpot: Option<ErrorBand>,
 }
 
 const RECORDS: [&str; 2] = [
@@ -67,16 +69,24 @@ fn records() -> impl Iterator<Item = Accuracy> {
     RECORDS.into_iter().map(read)
 }
 
+/// What was validated with the tables and constants that a scenario runs with by default, on its GPU system and for dense
+/// models; `None` if nothing was.
+pub(crate) fn accuracy_of(timing: &TimingSpec, hardware: &HardwareSpec, scenario: &Scenario) -> Option<Accuracy> {
+    let physics = scenario.physics()?;
+    let defaults = timing.provider == TimingKind::Table
+        && timing.engine_version.is_none()
+        && timing.calibration.is_none()
+        && timing.without.is_empty();
+    let is_dense = scenario.model().is_some_and(|model| model.moe.is_none());
+    let same = |record: &Accuracy| record.calibration == physics.calibration.name && record.system == hardware.system;
+    records().find(|record| defaults && is_dense && same(record))
+}
+
 /// The bands around the means of a run, if it is of a kind that was compared with measurements: with the same constants on
 /// the same GPU system, one aggregated worker of a size that was measured, in a closed loop without reuse of prefixes
 /// or rejections.
 pub(crate) fn error_bands(spec: &RunSpec, scenario: &Scenario, outcome: &Outcome) -> Option<ErrorBands> {
-    let physics = scenario.physics()?;
     let report = &outcome.report;
-    let defaults = spec.timing.provider == TimingKind::Table
-        && spec.timing.engine_version.is_none()
-        && spec.timing.calibration.is_none()
-        && spec.timing.without.is_empty();
     let config = spec.engine.config(WorkerRole::Aggregated);
     let as_measured = is_one(config.speedup_ratio)
         && is_one(config.decode_speedup_ratio)
@@ -86,15 +96,10 @@ pub(crate) fn error_bands(spec: &RunSpec, scenario: &Scenario, outcome: &Outcome
     let Topology::Aggregated { workers: 1, shape } = spec.topology else {
         return None;
     };
-    let record = records().find(|record| {
-        record.calibration == physics.calibration.name
-            && record.system == spec.hardware.system
-            && scenario.model().is_some_and(|model| model.moe.is_none())
-            && shape == ParallelShape::tensor(shape.tp)
-            && record.tps.contains(&shape.tp)
-    })?;
+    let record = accuracy_of(&spec.timing, &spec.hardware, scenario)?;
+    let size_measured = shape == ParallelShape::tensor(shape.tp) && record.tps.contains(&shape.tp);
     let band = |band: Option<ErrorBand>, mean_ms: f64| band.filter(|_| mean_ms > 0.0).map(|band| band.around(mean_ms));
-    (defaults && as_measured).then(|| ErrorBands {
+    (size_measured && as_measured).then(|| ErrorBands {
         basis: record.measured,
         mean_ttft_ms: band(record.ttft, report.ttft.mean),
         mean_tpot_ms: band(record.tpot, report.tpot.mean),

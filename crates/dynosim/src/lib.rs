@@ -4,6 +4,7 @@
 //!   step times, routers, requests.
 //! - [`sweep()`] searches for the best deployment within a GPU budget as a [`ReplayOptimizeSpec`] describes it, and
 //!   [`compare`] searches both kinds of deployments. [`sweep_scenario`] prepares a [`sweep::Sweep`] with parts of your own.
+//! - [`confidence`] says how sure the answer of a search is: over repetitions, under other loads, and by validation.
 //! - [`validation`] compares simulations with measurements of real deployments.
 //! - [`summary()`] shows what a search found, [`StepTimes`] and [`kv_transfer`] say what results rest on.
 //!
@@ -25,6 +26,7 @@
 //! | [`explain`] | why candidates of a sweep do as they do |
 //! | `html_report` | a result as one HTML file with charts, behind the feature `html` |
 //! | [`calibrate`] | the constants of an engine that bring simulations closest to measured points |
+//! | [`confidence`] | how sure the order of candidates is |
 //! | [`validation`] | measured points, the same points simulated, and what comes of the comparison |
 //! | `error` | one error for everything |
 //!
@@ -50,6 +52,7 @@
 
 mod aligned_table;
 pub mod calibrate;
+pub mod confidence;
 mod error;
 mod error_bands;
 pub mod explain;

@@ -61,6 +61,39 @@ impl Objective {
             Self::Cost => "cost",
         }
     }
+
+    /// The column of results that it is about.
+    pub const fn metric(self) -> &'static str {
+        match self {
+            Self::Throughput => "output_throughput_tok_s",
+            Self::ThroughputPerGpu => "throughput_per_gpu_tok_s",
+            Self::Goodput => "goodput_rps",
+            Self::MeanTtft => "mean_ttft_ms",
+            Self::MeanE2eLatency => "mean_e2e_latency_ms",
+            Self::P99Ttft => "p99_ttft_ms",
+            Self::P99Itl => "p99_tpot_ms",
+            Self::P99E2eLatency => "p99_e2e_latency_ms",
+            Self::MinGpus => "total_gpus_used",
+            Self::Cost => "cost_per_million_output_tokens",
+        }
+    }
+
+    /// Whether more of that is better.
+    pub const fn is_more_better(self) -> bool {
+        matches!(self, Self::Throughput | Self::ThroughputPerGpu | Self::Goodput)
+    }
+
+    /// The unit of that in results; empty where there is none, or where the spec chooses it.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Throughput => "tok/s",
+            Self::ThroughputPerGpu => "tok/s per GPU",
+            Self::Goodput => "requests/s",
+            Self::MeanTtft | Self::MeanE2eLatency | Self::P99Ttft | Self::P99Itl | Self::P99E2eLatency => "ms",
+            Self::MinGpus => "GPUs",
+            Self::Cost => "per million output tokens",
+        }
+    }
 }
 
 impl fmt::Display for Objective {

@@ -186,7 +186,7 @@ proptest! {
         for PoolTimeline { period, samples, .. } in &details.timelines {
             let end = SimTime::ZERO + *period * samples.len() as u64;
             prop_assert!(end > last_token, "{} samples every {}", samples.len(), period);
-            let long_enough = last_token >= SimTime::from_nanos(6_250_000);
+            let long_enough = last_token >= SimTime::from_nanos(3_125_000);
             prop_assert!(samples.len() <= 400 && (samples.len() > 200 || !long_enough), "{}", samples.len());
         }
     }

@@ -13,7 +13,7 @@ use crate::arrivals::Arrivals;
 use crate::client::{ClientPath, Tokenisers};
 use crate::engine::{Incoming, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
-use crate::events::{Events, PassEnd, Place, PoolIndex};
+use crate::events::{Events, PassEnd, Place, PoolIndex, earlier};
 use crate::give_up::{LatencyBound, Watch};
 use crate::metrics::{Details, Recorder, Rejection, Report, RequestRecord, Timelines};
 use crate::pool::{Moment, Pool};
@@ -150,8 +150,8 @@ impl<'w> Simulation<'w> {
         self.stepping(Stepping::Single)
     }
 
-    /// Keeps the phases of every request and the state of every pool over time, for [`Outcome::details`]. The results are the
-    /// same.
+    /// Keeps the phases of every request and the state of every pool over time, for [`Outcome::details`]. The results
+    /// are the same.
     #[must_use]
     pub fn keep_details(mut self) -> Self {
         self.recorder.keep_phases();
@@ -228,12 +228,13 @@ impl<'w> Simulation<'w> {
     fn next_time(&self) -> Option<SimTime> {
         // What is ready by now waits for the end of a pass.
         let arrival = self.arrivals.next_time().filter(|&ready| ready > self.now);
-        let next = self.events.next_time().into_iter().chain(arrival).min();
+        let next = earlier(self.events.next_time(), arrival);
         debug_assert!(next.is_none_or(|next| next >= self.now), "the clock never goes back");
         next
     }
 
     /// Notes the state of pools at the instants from now on and before `until`, up to which nothing happens.
+    #[inline]
     fn sample_before(&mut self, until: SimTime) {
         if let Some(timelines) = &mut self.timelines {
             let pools = &self.pools;

@@ -258,7 +258,9 @@ impl<'w> Simulation<'w> {
             changed |= self.let_arrivals_in()?;
             for pool in 0..self.pools.len() {
                 changed |= self.start_passes(pool)?;
-                self.turn = self.turn.max((pool + 1, 0));
+                if self.turn.0 <= pool {
+                    self.turn = (pool + 1, 0);
+                }
             }
             if !changed {
                 return Ok(());

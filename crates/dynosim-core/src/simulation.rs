@@ -155,11 +155,7 @@ impl<'w> Simulation<'w> {
     #[must_use]
     pub fn keep_details(mut self) -> Self {
         self.recorder.keep_phases();
-        let pools = self.pools.iter().map(|pool| {
-            let workers = u32::try_from(pool.len()).expect("workers are counted by u32");
-            (pool.setup.config.role, workers, pool.kv_blocks())
-        });
-        self.timelines = Some(Timelines::new(pools));
+        self.timelines = Some(Timelines::new(self.pools.iter().map(Pool::new_timeline)));
         self
     }
 

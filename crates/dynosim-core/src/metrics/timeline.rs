@@ -42,6 +42,17 @@ pub struct PoolSample {
 }
 
 impl PoolTimeline {
+    /// Nothing yet of a pool of so many workers with so many blocks together.
+    pub(crate) fn new(role: WorkerRole, workers: u32, kv_blocks: u64) -> Self {
+        Self {
+            role,
+            workers,
+            kv_blocks,
+            period: FINEST_PERIOD,
+            samples: Vec::new(),
+        }
+    }
+
     /// The samples with their instants.
     pub fn at_instants(&self) -> impl Iterator<Item = (SimTime, &PoolSample)> {
         let instants = (0..).map(|index| SimTime::ZERO + self.period * index);
@@ -60,17 +71,10 @@ pub(crate) struct Timelines {
 }
 
 impl Timelines {
-    /// Nothing yet of pools with these roles, numbers of workers and numbers of blocks.
-    pub(crate) fn new(pools: impl Iterator<Item = (WorkerRole, u32, u64)>) -> Self {
-        let timeline = |(role, workers, kv_blocks)| PoolTimeline {
-            role,
-            workers,
-            kv_blocks,
-            period: FINEST_PERIOD,
-            samples: Vec::new(),
-        };
+    /// Timelines that have no samples yet.
+    pub(crate) fn new(pools: impl Iterator<Item = PoolTimeline>) -> Self {
         Self {
-            pools: pools.map(timeline).collect(),
+            pools: pools.collect(),
             period: FINEST_PERIOD,
             instants: 0,
         }
@@ -121,7 +125,7 @@ mod tests {
 
     /// Samples that say at which nanosecond they were taken, of a run whose events come at these times.
     fn sampled(events: &[u64]) -> Vec<(SimTime, u64)> {
-        let mut timelines = Timelines::new([(WorkerRole::Aggregated, 1, 1)].into_iter());
+        let mut timelines = Timelines::new([PoolTimeline::new(WorkerRole::Aggregated, 1, 1)].into_iter());
         for &event in events {
             timelines.sample_before(SimTime::from_nanos(event), |_, at| PoolSample {
                 kv_in_use: at.as_nanos() as f64,

@@ -74,6 +74,7 @@ mod tests {
             requests: records.collect(),
             token_times: None,
             evictions: 0,
+            details: None,
         };
         assert_eq!(overload_warning(&outcome).is_some(), expected);
     }

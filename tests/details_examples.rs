@@ -206,7 +206,7 @@ fn the_way_from_the_client_and_back_counts() {
     let mut calibration = Calibration::neutral("far clients", Backend::Vllm, WeightFormat::Bfloat16);
     calibration.constants.ingress_ms = Some(Constant::new(2.0, "this test"));
     calibration.constants.egress_ms = Some(Constant::new(3.0, "this test"));
-    // The second request comes to the router at 6 ms, during the first step, which ends at 12 ms, and is seen a step later.
+    // The second request comes to the router at 6 ms, during the first step, and so is part of the third one only.
     let requests = [(0, 10, 2), (4, 20, 1)];
     let outcome = serve(&aggregated(Rules::VllmV1Async), &requests, Some(&calibration));
     let details = outcome.details.expect("details were kept");

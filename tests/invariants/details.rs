@@ -12,13 +12,13 @@ use crate::random_cases::random_cases;
 
 /// A run with details, whose clients are some way off where rules know of such.
 fn play(run: &AnyRun, stepping: Stepping) -> Option<(Outcome, Details)> {
-    let outcome = simulate(run, |run| run.stepping(stepping).keep_details())?;
+    let outcome = simulate(run, Some(stepping))?;
     let details = outcome.details.clone().expect("details were kept");
     Some((outcome, details))
 }
 
-/// What comes of a run with what `ask` asks of it; `None` if it has no end or serves nobody.
-fn simulate(run: &AnyRun, ask: impl for<'a> Fn(Run<'a>) -> Run<'a>) -> Option<Outcome> {
+/// What comes of a run, with details if steps are to be computed in some way; `None` if it has no end or serves nobody.
+fn simulate(run: &AnyRun, with_details: Option<Stepping>) -> Option<Outcome> {
     let spec = run.spec();
     let mut calibration = Calibration::neutral("far clients", Backend::Vllm, WeightFormat::Bfloat16);
     for (key, value) in [
@@ -32,7 +32,12 @@ fn simulate(run: &AnyRun, ask: impl for<'a> Fn(Run<'a>) -> Run<'a>) -> Option<Ou
     let timing = run.case.timing();
     let provider = |_: &Deployment| Ok(Arc::clone(&timing));
     let run = Run::new(&spec).workload(run.case.workload()).keep_token_times();
-    match ask(run.timing(&provider).calibration(calibration)).simulate() {
+    let run = run.timing(&provider).calibration(calibration);
+    let run = match with_details {
+        Some(stepping) => run.stepping(stepping).keep_details(),
+        None => run,
+    };
+    match run.simulate() {
         Ok(outcome) => Some(outcome),
         Err(Error::Simulation(SimError::AllRejected { .. } | SimError::NoProgress { .. })) => None,
         Err(error) => panic!("{error}"),
@@ -81,8 +86,8 @@ proptest! {
 
     #[test]
     fn differential_details_change_nothing(run in AnyRun::any()) {
-        let without = simulate(&run, |run| run);
-        let with = simulate(&run, |run| run.keep_details());
+        let without = simulate(&run, None);
+        let with = simulate(&run, Some(Stepping::Bulk));
         prop_assert_eq!(without.is_some(), with.is_some());
         let (Some(without), Some(with)) = (without, with) else { return Ok(()) };
         prop_assert!(without.details.is_none() && with.details.is_some());
@@ -186,7 +191,7 @@ proptest! {
         for PoolTimeline { period, samples, .. } in &details.timelines {
             let end = SimTime::ZERO + *period * samples.len() as u64;
             prop_assert!(end > last_token, "{} samples every {}", samples.len(), period);
-            let long_enough = last_token >= SimTime::from_nanos(6_250_000);
+            let long_enough = last_token >= SimTime::from_nanos(3_125_000);
             prop_assert!(samples.len() <= 400 && (samples.len() > 200 || !long_enough), "{}", samples.len());
         }
     }

@@ -26,8 +26,8 @@ const COLUMNS: [&str; 17] = [
     "rejection",
 ];
 
-/// Columns of how a request came to its first token, in the order of [`TtftParts`](dynosim::core::TtftParts), and of its second
-/// one.
+/// Columns of how a request came to its first token, in the order of [`TtftParts`](dynosim::core::TtftParts), and of
+/// its second one.
 const PHASE_COLUMNS: [&str; 8] = [
     "ingress_ms",
     "queue_ms",

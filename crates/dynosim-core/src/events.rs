@@ -84,7 +84,7 @@ impl Events {
     pub(crate) fn next_time(&self) -> Option<SimTime> {
         let pass_end = self.pass_ends.first_time();
         let transit = self.transits.peek().map(|transit| transit.0.time);
-        pass_end.into_iter().chain(transit).min()
+        earlier(pass_end, transit)
     }
 
     /// Takes the next pass that ends at `now`.
@@ -100,6 +100,14 @@ impl Events {
         let due = self.transits.peek()?.0.time == now;
         let Reverse(transit) = due.then(|| self.transits.pop()).flatten()?;
         Some((transit.request, transit.place))
+    }
+}
+
+/// The earlier of two times, of which there need not be any.
+pub(crate) fn earlier(one: Option<SimTime>, other: Option<SimTime>) -> Option<SimTime> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 

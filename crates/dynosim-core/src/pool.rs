@@ -6,7 +6,7 @@ use dynosim_spec::{Backend, RequestId, SimDuration, SimTime, WorkerId, WorkerRol
 use crate::decode_pages::DecodePages;
 use crate::engine::{Boundary, Engine, Incoming, PassContext, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
-use crate::metrics::{CountedGaps, PoolEnd, PoolSample, PoolTally, Recorder};
+use crate::metrics::{CountedGaps, PoolEnd, PoolSample, PoolTally, PoolTimeline, Recorder};
 use crate::prefill_times::PrefillTimes;
 use crate::sglang::SglangEngine;
 use crate::vllm::VllmEngine;
@@ -150,9 +150,9 @@ impl Pool {
         }
     }
 
-    /// KV blocks of all workers.
-    pub(crate) fn kv_blocks(&self) -> u64 {
-        u64::from(self.setup.num_gpu_blocks) * u64::from(self.worker_count())
+    /// Its timeline before the first sample.
+    pub(crate) fn new_timeline(&self) -> PoolTimeline {
+        PoolTimeline::new(self.setup.config.role, self.worker_count(), self.kv_blocks())
     }
 
     /// Its state at `now`, when everything that happens at this instant has happened; where phases are kept.
@@ -293,6 +293,11 @@ impl Pool {
             }
         }
         self.first_eviction = self.workers.iter().filter_map(|worker| worker.first_eviction).min();
+    }
+
+    /// KV blocks of all workers.
+    fn kv_blocks(&self) -> u64 {
+        u64::from(self.setup.num_gpu_blocks) * u64::from(self.worker_count())
     }
 
     fn worker_count(&self) -> u32 {

@@ -13,7 +13,7 @@ use crate::arrivals::Arrivals;
 use crate::client::{ClientPath, Tokenisers};
 use crate::engine::{Incoming, PassTimes, PoolSetup, Signal, Stepping};
 use crate::error::SimError;
-use crate::events::{Events, PassEnd, Place, PoolIndex};
+use crate::events::{Events, PassEnd, Place, PoolIndex, earlier};
 use crate::give_up::{LatencyBound, Watch};
 use crate::metrics::{Details, Recorder, Rejection, Report, RequestRecord, Timelines};
 use crate::pool::{Moment, Pool};
@@ -150,16 +150,12 @@ impl<'w> Simulation<'w> {
         self.stepping(Stepping::Single)
     }
 
-    /// Keeps the phases of every request and the state of every pool over time, for [`Outcome::details`]. The results are the
-    /// same.
+    /// Keeps the phases of every request and the state of every pool over time, for [`Outcome::details`]. The results
+    /// are the same.
     #[must_use]
     pub fn keep_details(mut self) -> Self {
         self.recorder.keep_phases();
-        let pools = self.pools.iter().map(|pool| {
-            let workers = u32::try_from(pool.len()).expect("workers are counted by u32");
-            (pool.setup.config.role, workers, pool.kv_blocks())
-        });
-        self.timelines = Some(Timelines::new(pools));
+        self.timelines = Some(Timelines::new(self.pools.iter().map(Pool::new_timeline)));
         self
     }
 
@@ -228,12 +224,13 @@ impl<'w> Simulation<'w> {
     fn next_time(&self) -> Option<SimTime> {
         // What is ready by now waits for the end of a pass.
         let arrival = self.arrivals.next_time().filter(|&ready| ready > self.now);
-        let next = self.events.next_time().into_iter().chain(arrival).min();
+        let next = earlier(self.events.next_time(), arrival);
         debug_assert!(next.is_none_or(|next| next >= self.now), "the clock never goes back");
         next
     }
 
     /// Notes the state of pools at the instants from now on and before `until`, up to which nothing happens.
+    #[inline]
     fn sample_before(&mut self, until: SimTime) {
         if let Some(timelines) = &mut self.timelines {
             let pools = &self.pools;
@@ -257,7 +254,9 @@ impl<'w> Simulation<'w> {
             changed |= self.let_arrivals_in()?;
             for pool in 0..self.pools.len() {
                 changed |= self.start_passes(pool)?;
-                self.turn = self.turn.max((pool + 1, 0));
+                if self.turn.0 <= pool {
+                    self.turn = (pool + 1, 0);
+                }
             }
             if !changed {
                 return Ok(());

@@ -110,8 +110,8 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Keeps the phases of every request and the state of every pool over time, for [`Outcome::details`]; the results are the
-    /// same, and so, nearly, is the speed.
+    /// Keeps the phases of every request and the state of every pool over time, for [`Outcome::details`]; the results
+    /// are the same, and so, nearly, is the speed.
     #[must_use]
     pub fn keep_details(mut self) -> Self {
         self.keep_details = true;

@@ -19,8 +19,8 @@ pub struct TtftParts<T = f64> {
     pub prefill: T,
     /// The KV cache on its way to the decode pool; nothing in an aggregated run.
     pub transfer: T,
-    /// From there to the start of the first step on a decode worker: in the queue of the decode pool's router, and then in
-    /// the worker's. Nothing in an aggregated run.
+    /// From there to the start of the first step on a decode worker: in the queue of the decode pool's router, and
+    /// then in the worker's. Nothing in an aggregated run.
     pub decode_queue: T,
     /// From there to the first token; nothing in an aggregated run.
     pub first_step: T,

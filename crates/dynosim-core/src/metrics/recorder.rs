@@ -50,8 +50,8 @@ pub(crate) struct Recorder {
     token_times: Option<Vec<Vec<SimTime>>>,
     /// What the time of steps was spent on, if that was asked for.
     pub(crate) breakdown: Option<Breakdown>,
-    /// What is noted for the phases of each request, if that was asked for. Apart from the records, of which there may be
-    /// a million, so that these stay small.
+    /// What is noted for the phases of each request, if that was asked for. Apart from the records, of which there
+    /// may be a million, so that these stay small.
     marks: Option<Vec<Marks>>,
 }
 

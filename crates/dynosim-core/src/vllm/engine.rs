@@ -32,7 +32,8 @@ pub(crate) struct VllmEngine {
     pub(super) scratch: Vec<(SequenceKey, Source)>,
     pub(super) steady: SteadyBatch,
     pub(super) reach: Reach,
-    /// What is held in the single step under way, or in the latest step of a run that was settled; where phases are kept.
+    /// What is held in the single step under way, or in the latest step of a run that was settled; where phases are
+    /// kept.
     pub(super) step_usage: WorkerUsage,
     scheduled_when: ScheduledWhen,
     /// Steps computed at once that have not happened yet.

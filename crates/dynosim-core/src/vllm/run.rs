@@ -248,6 +248,7 @@ impl VllmEngine {
     }
 
     /// Blocks that those who generate begin in the next `steps` steps.
+    #[inline]
     pub(super) fn blocks_begun_by_generating(&self, absorber: Option<Absorber>, steps: u32, pool: &PoolSetup) -> u64 {
         let behind = self.sequences_behind_steady(absorber);
         let begun: u64 = behind

@@ -1,5 +1,6 @@
 //! What holds across crates.
 
+mod answer;
 mod async_examples;
 mod calibrate;
 mod code_map;

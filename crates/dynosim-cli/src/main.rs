@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `args` | the command line |
 //! | `spec` | reading spec files |
-//! | `run`, `report_table`, `requests_csv` | one simulation and how its outcome is shown |
+//! | `run`, `report_table` | one simulation and how its outcome is shown |
 //! | `sweep`, `progress_bar` | a search, its files and its progress |
 //! | `validate` | simulations compared with measurements |
 //! | `calibrate`, `date` | constants fitted to measurements, and the day on which that is done |
@@ -23,7 +23,6 @@ mod names;
 mod output;
 mod progress_bar;
 mod report_table;
-mod requests_csv;
 mod run;
 mod spec;
 mod sweep;

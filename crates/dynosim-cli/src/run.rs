@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use dynosim::spec::{RunSpec, Topology, WorkerRole, Workload};
-use dynosim::{Error, Report, Run, StepTimes};
+use dynosim::{Error, Outcome, Report, Run, StepTimes, write_requests_csv};
 
 use crate::args::RunArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::report_table::report_table;
-use crate::requests_csv::requests_csv;
 use crate::spec;
 
 /// Runs what a spec file describes and shows or writes the outcome.
@@ -87,4 +86,11 @@ fn report_json(report: &Report) -> Result<String, CliError> {
     let json = serde_json::to_string_pretty(report);
     let json = json.map_err(|error| CliError::Failure(format!("the report cannot be written as JSON: {error}")))?;
     Ok(json + "\n")
+}
+
+fn requests_csv(workload: &Workload, outcome: &Outcome) -> Result<String, CliError> {
+    let mut bytes = Vec::new();
+    let written = write_requests_csv(workload, outcome, &mut bytes).map_err(|error| error.to_string());
+    let text = written.and_then(|()| String::from_utf8(bytes).map_err(|error| error.to_string()));
+    text.map_err(|error| CliError::Failure(format!("the requests cannot be written as CSV: {error}")))
 }

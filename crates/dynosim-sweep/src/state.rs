@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use dynosim_spec::{
-    ParallelShape, PoolTopology, ReplayOptimizeSpec, RouterMode, RunRouterSpec, RunSpec, Topology, WorkerRole,
+    EngineArgs, EngineSpec, KvRouterConfig, ParallelShape, PoolTopology, ReplayOptimizeSpec, RouterMode, RunRouterSpec, RunSpec, Topology, WorkerRole,
 };
 use ordered_float::OrderedFloat;
 use serde::Serialize;
@@ -45,13 +45,17 @@ impl State {
         hardware.min_gpus = None;
         hardware.gpu_hour_price = None;
         let kv_router = self.router.mode == RouterMode::KvRouter;
-        let mut base_config = spec.router.base_config.clone();
-        if kv_router {
+        let default = KvRouterConfig::default();
+        let base_config = if kv_router {
             // The values of the candidate stand beside it.
-            let default = dynosim_spec::KvRouterConfig::default();
-            base_config.overlap_score_credit = default.overlap_score_credit;
-            base_config.prefill_load_scale = default.prefill_load_scale;
-        }
+            KvRouterConfig {
+                overlap_score_credit: default.overlap_score_credit,
+                prefill_load_scale: default.prefill_load_scale,
+                ..spec.router.base_config.clone()
+            }
+        } else {
+            default
+        };
         let router = RunRouterSpec {
             mode: self.router.mode,
             overlap_score_credit: kv_router.then_some(self.router.overlap_score_credit),
@@ -62,14 +66,31 @@ impl State {
         RunSpec {
             router,
             timing: spec.timing.clone(),
-            seed: spec.seed,
+            // Chance has no part in round robin.
+            seed: if kv_router { spec.seed } else { 0 },
             ..RunSpec::new(
-                self.engine.applied_to(&spec.engine),
+                self.read_arguments(self.engine.applied_to(&spec.engine)),
                 hardware,
                 self.topology,
                 spec.workload.clone(),
             )
         }
+    }
+
+    /// The engine without the arguments that no worker of this candidate reads.
+    fn read_arguments(&self, mut engine: EngineSpec) -> EngineSpec {
+        match self.mode() {
+            Mode::Agg => {
+                engine.prefill_engine_args = None;
+                engine.decode_engine_args = None;
+            }
+            Mode::Disagg => {
+                if engine.prefill_engine_args.is_some() && engine.decode_engine_args.is_some() {
+                    engine.base_engine_args = EngineArgs::default();
+                }
+            }
+        }
+        engine
     }
 
     /// The same workers behind another router.

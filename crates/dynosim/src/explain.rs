@@ -36,7 +36,7 @@ mod candidate;
 mod explainer;
 mod neighbours;
 mod relief;
-mod text;
+pub(crate) mod text;
 
 use serde::Serialize;
 

@@ -23,6 +23,8 @@
 //! | `aligned_table` | tables of text |
 //! | `step_times` | where step times come from, as text |
 //! | `overload` | whether requests arrived faster than they were served |
+//! | [`answer`] | everything that one gets from a sweep, as text and as files |
+//! | `requests_csv` | a line per request |
 //! | [`explain`] | why candidates of a sweep do as they do |
 //! | `html_report` | a result as one HTML file with charts, behind the feature `html` |
 //! | [`calibrate`] | the constants of an engine that bring simulations closest to measured points |
@@ -51,6 +53,7 @@
 //! ```
 
 mod aligned_table;
+pub mod answer;
 pub mod calibrate;
 pub mod confidence;
 mod error;
@@ -60,6 +63,7 @@ pub mod explain;
 pub mod html_report;
 mod overload;
 mod question;
+mod requests_csv;
 mod run;
 mod scenario;
 mod search;
@@ -79,6 +83,7 @@ pub use dynosim_spec::{ReplayOptimizeSpec, RunSpec};
 pub use error::Error;
 pub use error_bands::ErrorBand;
 pub use question::kv_transfer;
+pub use requests_csv::write_requests_csv;
 pub use run::{Run, run};
 pub use scenario::{load_scenario, read_calibration, timing_provider};
 pub use search::{compare, sweep, sweep_scenario, sweep_warnings};

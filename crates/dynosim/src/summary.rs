@@ -121,7 +121,7 @@ fn extrapolation(result: &OptimizationResult, step_times: &StepTimes) -> String 
     )
 }
 
-fn sentence(clause: &str) -> String {
+pub(crate) fn sentence(clause: &str) -> String {
     let mut letters = clause.chars();
     letters
         .next()

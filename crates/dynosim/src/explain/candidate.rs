@@ -1,6 +1,6 @@
 //! Why one candidate does as it does.
 
-use dynosim_core::{Outcome, PoolUse, TtftParts};
+use dynosim_core::{Details, Outcome, PoolUse, TtftParts};
 use dynosim_spec::{SlaSpec, WorkerRole};
 use dynosim_sweep::{Record, State};
 use serde::Serialize;
@@ -103,7 +103,7 @@ impl CandidateExplanation {
         let mean_ttft_ms = outcome
             .details
             .as_ref()
-            .map_or_else(TtftParts::default, |details| details.mean_ttft());
+            .map_or_else(TtftParts::default, Details::mean_ttft);
         let prompts = report.pools.first();
         let prompt_tokens = prompts.and_then(|pool| pool.prompt_tokens).unwrap_or(0);
         let reused_tokens = prompts.and_then(|pool| pool.reused_tokens).unwrap_or(0);

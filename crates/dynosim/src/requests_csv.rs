@@ -1,10 +1,9 @@
 //! One line per request.
 
-use dynosim::Outcome;
-use dynosim::core::{RequestPhases, RequestRecord};
-use dynosim::spec::{Request, SimTime, WorkerId, Workload};
+use std::io::Write;
 
-use crate::error::CliError;
+use dynosim_core::{Outcome, RequestPhases, RequestRecord};
+use dynosim_spec::{Request, SimTime, WorkerId, Workload};
 
 const COLUMNS: [&str; 17] = [
     "request",
@@ -26,7 +25,7 @@ const COLUMNS: [&str; 17] = [
     "rejection",
 ];
 
-/// Columns of how a request came to its first token, in the order of [`TtftParts`](dynosim::core::TtftParts), and of
+/// Columns of how a request came to its first token, in the order of [`TtftParts`](dynosim_core::TtftParts), and of
 /// its second one.
 const PHASE_COLUMNS: [&str; 8] = [
     "ingress_ms",
@@ -39,38 +38,55 @@ const PHASE_COLUMNS: [&str; 8] = [
     "second_token_ms",
 ];
 
-/// The requests of a run as CSV. Cells that mean nothing for a request are empty; times count from the
+/// Writes the requests of a run as CSV. Cells that mean nothing for a request are empty; times count from the
 /// start of the run. The phases of requests are there if the run has kept details.
-pub(crate) fn requests_csv(workload: &Workload, outcome: &Outcome) -> Result<String, CliError> {
+///
+/// # Errors
+/// If writing fails.
+pub fn write_requests_csv(workload: &Workload, outcome: &Outcome, writer: impl Write) -> Result<(), csv::Error> {
+    let mut table = csv::Writer::from_writer(writer);
+    table.write_record(COLUMNS.iter().chain(&PHASE_COLUMNS))?;
+    for cells in rows(workload, outcome) {
+        table.write_record(cells)?;
+    }
+    table.flush()?;
+    Ok(())
+}
+
+/// Writes the requests of runs of several candidates over one workload, as [`write_requests_csv`] does, with the number of
+/// the candidate in front.
+pub(crate) fn write_candidates_csv<'o>(
+    workload: &Workload,
+    candidates: impl IntoIterator<Item = (usize, &'o Outcome)>,
+    writer: impl Write,
+) -> Result<(), csv::Error> {
+    let mut table = csv::Writer::from_writer(writer);
+    table.write_record(["candidate"].iter().chain(&COLUMNS).chain(&PHASE_COLUMNS))?;
+    for (number, outcome) in candidates {
+        let number = number.to_string();
+        for cells in rows(workload, outcome) {
+            table.write_record(std::iter::once(number.clone()).chain(cells))?;
+        }
+    }
+    table.flush()?;
+    Ok(())
+}
+
+/// The cells of each request.
+fn rows(workload: &Workload, outcome: &Outcome) -> impl Iterator<Item = impl Iterator<Item = String>> {
     let mut rejections = vec![""; workload.requests().len()];
     for rejection in &outcome.report.rejections {
         rejections[rejection.request as usize] = &rejection.reason;
     }
     let phases = outcome.details.as_ref().map_or(&[][..], |details| &details.requests);
     let phases = phases.iter().map(Option::as_ref).chain(std::iter::repeat(None));
-    let mut csv = csv::Writer::from_writer(Vec::new());
-    let rows = workload
-        .requests()
-        .iter()
-        .zip(&outcome.requests)
-        .zip(rejections)
-        .zip(phases);
-    let written = csv.write_record(COLUMNS.iter().chain(&PHASE_COLUMNS)).and_then(|()| {
-        (0_u32..)
-            .zip(rows)
-            .try_for_each(|(id, (((request, record), rejection), phases))| {
-                csv.write_record(
-                    line(id, request, record, rejection)
-                        .into_iter()
-                        .chain(phase_cells(record, phases)),
-                )
-            })
-    });
-    let text = written
-        .map_err(|error| error.to_string())
-        .and_then(|()| csv.into_inner().map_err(|error| error.to_string()))
-        .and_then(|bytes| String::from_utf8(bytes).map_err(|error| error.to_string()));
-    text.map_err(|error| CliError::Failure(format!("the requests cannot be written as CSV: {error}")))
+    let requests = workload.requests().iter().zip(&outcome.requests);
+    (0_u32..)
+        .zip(requests.zip(rejections).zip(phases))
+        .map(|(id, (((request, record), rejection), phases))| {
+            let line = line(id, request, record, rejection);
+            line.into_iter().chain(phase_cells(record, phases))
+        })
 }
 
 fn line(id: u32, request: &Request, record: &RequestRecord, rejection: &str) -> [String; COLUMNS.len()] {

@@ -1,0 +1,138 @@
+//! Everything that one gets from a sweep: what was found, why, and how sure that is.
+//!
+//! An [`Answer`] puts together the [result](OptimizationResult) of a search, its [explanation](crate::explain) and the
+//! [confidence](crate::confidence) in its order. It is printed as [text](Answer::text), and written as [files](Answer::files):
+//!
+//! | file | what |
+//! |---|---|
+//! | `result.json` | everything but tables; its format is [`SCHEMA`] |
+//! | `evaluated.csv`, `feasible.csv`, `pareto.csv` | visited states, the feasible ones best first, the trade-off |
+//! | `pruned.csv` | states that were left out on proof; not there if there are none |
+//! | `requests.csv` | a line per request and explained candidate |
+//! | `report.html` | the page; behind the feature `html` |
+//!
+//! ```
+//! use dynosim::answer::{Answering, AnswerOptions};
+//! use dynosim::spec::ReplayOptimizeSpec;
+//! use dynosim::sweep::Mode;
+//!
+//! let spec = ReplayOptimizeSpec::from_json(
+//!     r#"{
+//!         "engine": { "model": "Qwen/Qwen3-32B", "backend": "vllm" },
+//!         "hardware": { "system": "h200_sxm", "totalGpus": 4 },
+//!         "workload": { "isl": 2000, "osl": 20, "requestCount": 60, "requestRate": 8 },
+//!         "sla": { "p95Ttft": 1000 }
+//!     }"#,
+//! )?
+//! .value;
+//! let result = dynosim::sweep(&spec, Mode::Agg)?;
+//! let scenario = dynosim::sweep_scenario(&spec, &result.modes)?;
+//! let provider = dynosim::timing_provider(&spec.timing, &spec.engine, None);
+//! let options = AnswerOptions { repeats: 2, load_factors: Vec::new(), ..AnswerOptions::default() };
+//! let answer = Answering::new(result, &scenario, provider.as_ref()).with_options(options).answer()?;
+//! println!("{}", answer.text(10));
+//! assert!(answer.files()?.iter().any(|(name, _)| name == "result.json"));
+//! # Ok::<(), dynosim::Error>(())
+//! ```
+
+mod answering;
+mod document;
+#[cfg(feature = "html")]
+mod page;
+
+use dynosim_core::Scenario;
+use dynosim_spec::RunSpec;
+use dynosim_sweep::{OptimizationResult, SweepError, write_csv};
+
+use crate::confidence::Confidence;
+use crate::error::Error;
+use crate::explain::{Detailed, Explanation};
+use crate::requests_csv::write_candidates_csv;
+use crate::step_times::StepTimes;
+use crate::summary::summary_with_step_times;
+
+pub use answering::{AnswerOptions, Answering};
+pub use document::{SCHEMA, SCHEMA_VERSION};
+
+/// What a sweep found, why, and how sure that is.
+#[derive(Debug)]
+pub struct Answer {
+    /// What was found.
+    pub result: OptimizationResult,
+    /// Why; `None` if it was not asked for, or somebody asked to stop before it was known.
+    pub explanation: Option<Explanation>,
+    /// How sure that is; `None` as above.
+    pub confidence: Option<Confidence>,
+    /// The explained candidates, in detail.
+    detailed: Vec<Detailed>,
+    scenario: Scenario,
+    step_times: StepTimes,
+}
+
+impl Answer {
+    /// The answer for people, with so many rows in its table.
+    pub fn text(&self, rows: usize) -> String {
+        let mut text = summary_with_step_times(&self.result, rows, &self.step_times);
+        if let Some(explanation) = &self.explanation {
+            text.push_str("\nWhy\n");
+            text.push_str(&explanation.text());
+        }
+        if let Some(confidence) = &self.confidence {
+            text.push('\n');
+            text.push_str(&confidence.text());
+        }
+        text
+    }
+
+    /// Names and contents of all files.
+    ///
+    /// # Errors
+    /// If something cannot be written as JSON or CSV.
+    pub fn files(&self) -> Result<Vec<(String, String)>, Error> {
+        let result = &self.result;
+        let mut files = vec![("result.json".to_owned(), document::json(self)?)];
+        for (name, records) in [
+            ("evaluated.csv", &result.evaluated),
+            ("feasible.csv", &result.feasible),
+            ("pareto.csv", &result.pareto),
+        ] {
+            files.push((
+                name.to_owned(),
+                text_of(|bytes| write_csv(&result.modes, records, bytes))?,
+            ));
+        }
+        if !result.pruned.is_empty() {
+            files.push((
+                "pruned.csv".to_owned(),
+                text_of(|bytes| result.write_pruned_csv(bytes))?,
+            ));
+        }
+        if !self.detailed.is_empty() {
+            files.push(("requests.csv".to_owned(), self.requests_csv()?));
+        }
+        #[cfg(feature = "html")]
+        files.push(("report.html".to_owned(), crate::html_report::render(&page::page(self))));
+        Ok(files)
+    }
+
+    /// The simulations of the explained candidates as documents of their own, in order.
+    pub fn run_specs(&self) -> Vec<RunSpec> {
+        let states = self.detailed.iter().map(|candidate| candidate.record.state);
+        states.map(|state| state.run_spec(&self.result.spec)).collect()
+    }
+
+    fn requests_csv(&self) -> Result<String, Error> {
+        let candidates = (1..).zip(self.detailed.iter().map(|candidate| &candidate.outcome));
+        text_of(|bytes| {
+            write_candidates_csv(self.scenario.workload(), candidates, bytes)?;
+            Ok(())
+        })
+    }
+}
+
+/// What `write` writes, as text.
+fn text_of(write: impl FnOnce(&mut Vec<u8>) -> Result<(), SweepError>) -> Result<String, Error> {
+    let mut bytes = Vec::new();
+    write(&mut bytes)?;
+    Ok(String::from_utf8(bytes).expect("names and numbers are text"))
+}

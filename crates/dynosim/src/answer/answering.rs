@@ -1,0 +1,188 @@
+//! From the result of a search to an answer.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dynosim_core::Scenario;
+use dynosim_sweep::{OptimizationResult, Progress, State, TrialStore};
+use dynosim_timing::TimingProvider;
+
+use super::Answer;
+use crate::confidence::{Assessment, Confidence, ConfidenceOptions};
+use crate::error::Error;
+use crate::explain::{Detailed, Explainer, Explanation};
+use crate::step_times::StepTimes;
+
+/// How much is to be found out about the best candidates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnswerOptions {
+    /// Best outcomes that are explained and assessed, at least 1; 3 by default.
+    pub top: usize,
+    /// Variations of the workload that they are repeated over; 5 by default, and 0 assesses nothing.
+    pub repeats: u32,
+    /// Factors on the load at which they are simulated; from 0.5 to 2 by default.
+    pub load_factors: Vec<f64>,
+}
+
+impl Default for AnswerOptions {
+    fn default() -> Self {
+        let ConfidenceOptions { repeats, load_factors } = ConfidenceOptions::default();
+        Self {
+            top: 3,
+            repeats,
+            load_factors,
+        }
+    }
+}
+
+/// Finds out why a result is what it is, and how sure that is.
+pub struct Answering<'a> {
+    result: OptimizationResult,
+    scenario: &'a Scenario,
+    provider: &'a dyn TimingProvider,
+    step_times: Option<StepTimes>,
+    trials: Option<&'a dyn TrialStore>,
+    progress: Option<Progress<'a>>,
+    stop: Option<&'a AtomicBool>,
+    options: AnswerOptions,
+}
+
+impl fmt::Debug for Answering<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answering")
+            .field("result", &self.result)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Answering<'a> {
+    /// Of a result that comes from this scenario, with this provider and the built-in routers.
+    pub fn new(result: OptimizationResult, scenario: &'a Scenario, provider: &'a dyn TimingProvider) -> Self {
+        Self {
+            result,
+            scenario,
+            provider,
+            step_times: None,
+            trials: None,
+            progress: None,
+            stop: None,
+            options: AnswerOptions::default(),
+        }
+    }
+
+    /// Says that step times do not come from the provider that the spec names.
+    #[must_use]
+    pub fn with_step_times(mut self, step_times: StepTimes) -> Self {
+        self.step_times = Some(step_times);
+        self
+    }
+
+    /// Takes from `trials` how simulations ended that are known there, and keeps there how others end.
+    #[must_use]
+    pub fn with_trials(mut self, trials: &'a dyn TrialStore) -> Self {
+        self.trials = Some(trials);
+        self
+    }
+
+    /// Reports progress, search by search.
+    #[must_use]
+    pub fn with_progress(mut self, progress: Progress<'a>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Gives the answer without what is not known yet once `stop` is true.
+    #[must_use]
+    pub fn with_stop(mut self, stop: &'a AtomicBool) -> Self {
+        self.stop = Some(stop);
+        self
+    }
+
+    /// Finds out so much.
+    #[must_use]
+    pub fn with_options(mut self, options: AnswerOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The answer.
+    ///
+    /// # Errors
+    /// If a candidate that was simulated before cannot be simulated again, another budget or load cannot be searched, or
+    /// an option is out of range.
+    pub fn answer(self) -> Result<Answer, Error> {
+        let mut known = (None, Vec::new(), None);
+        if self.result.certificate.finished && !self.is_stopped() {
+            let (explanation, detailed) = self.explain()?;
+            let confidence = self.assess()?;
+            // What was cut short may be wrong.
+            if !self.is_stopped() {
+                known = (Some(explanation), detailed, confidence);
+            }
+        }
+        let (explanation, detailed, confidence) = known;
+        let spec = &self.result.spec;
+        let built_in = || StepTimes::built_in(&spec.timing, &spec.engine, &spec.hardware, None);
+        Ok(Answer {
+            explanation,
+            confidence,
+            detailed,
+            scenario: self.scenario.clone(),
+            step_times: self.step_times.clone().unwrap_or_else(built_in),
+            result: self.result,
+        })
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    fn explain(&self) -> Result<(Explanation, Vec<Detailed>), Error> {
+        let mut explainer = Explainer::new(&self.result, self.scenario, self.provider).with_best(self.options.top);
+        if let Some(trials) = self.trials {
+            explainer = explainer.with_trials(trials);
+        }
+        if let Some(progress) = self.progress {
+            explainer = explainer.with_progress(progress);
+        }
+        if let Some(stop) = self.stop {
+            explainer = explainer.with_stop(stop);
+        }
+        let detailed = explainer.detailed()?;
+        Ok((explainer.explain_detailed(&detailed)?, detailed))
+    }
+
+    fn assess(&self) -> Result<Option<Confidence>, Error> {
+        let AnswerOptions {
+            top,
+            repeats,
+            load_factors,
+        } = &self.options;
+        let best = match self.result.best_outcomes(*top) {
+            none if none.is_empty() => self.result.near_misses(*top),
+            best => best,
+        };
+        let states: Vec<State> = best.into_iter().map(|record| record.state).collect();
+        if *repeats == 0 || states.is_empty() || self.is_stopped() {
+            return Ok(None);
+        }
+        let options = ConfidenceOptions {
+            repeats: *repeats,
+            load_factors: load_factors.clone(),
+        };
+        let cancelled = || self.is_stopped();
+        let mut assessment = Assessment::new(&self.result.spec, self.provider, &states, options)?;
+        assessment = assessment.with_cancellation(&cancelled);
+        if self.step_times.is_some() {
+            assessment = assessment.with_step_times_of_your_own();
+        }
+        if let Some(progress) = self.progress {
+            assessment = assessment.with_progress(progress);
+        }
+        match assessment.run() {
+            Err(_) if self.is_stopped() => Ok(None),
+            confidence => confidence.map(Some),
+        }
+    }
+}

@@ -50,6 +50,7 @@ mod aligned_table;
 pub mod calibrate;
 mod error;
 mod error_bands;
+pub mod export;
 mod overload;
 mod question;
 mod run;

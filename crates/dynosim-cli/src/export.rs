@@ -1,6 +1,5 @@
 //! A deployment as files for real engines.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use dynosim::Run;
@@ -43,7 +42,11 @@ pub(crate) fn export(args: &ExportArgs) -> Result<(), CliError> {
     }
     let names: Vec<&str> = handoff.files.iter().map(|file| file.name).collect();
     let what = state.map(|state| format!(" of {state}")).unwrap_or_default();
-    output::print(&format!("{}{what} written to {}\n", names.join(", "), args.out.display()))
+    output::print(&format!(
+        "{}{what} written to {}\n",
+        names.join(", "),
+        args.out.display()
+    ))
 }
 
 fn target(args: &ExportArgs) -> Result<Target, ExportError> {
@@ -77,6 +80,7 @@ fn write(folder: &Path, file: &HandoffFile) -> Result<(), CliError> {
 
 #[cfg(unix)]
 fn make_executable(path: &Path) -> Result<(), CliError> {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     let changed = fs::metadata(path).and_then(|metadata| {

@@ -20,6 +20,8 @@ mod placement;
 mod router_env;
 mod shell;
 mod target;
+#[cfg(test)]
+mod tests;
 mod trace_file;
 mod unreproduced;
 mod worker_pool;

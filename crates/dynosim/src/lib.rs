@@ -5,6 +5,7 @@
 //! - [`sweep()`] searches for the best deployment within a GPU budget as a [`ReplayOptimizeSpec`] describes it, and
 //!   [`compare`] searches both kinds of deployments. [`sweep_scenario`] prepares a [`sweep::Sweep`] with parts of your own.
 //! - [`validation`] compares simulations with measurements of real deployments.
+//! - [`export`] hands a deployment off: manifest, launch commands, a benchmark of the same requests, expectations.
 //! - [`summary()`] shows what a search found, [`StepTimes`] and [`kv_transfer`] say what results rest on.
 //!
 //! What the crate is not: it adds nothing to the others but the way from names to things (models, GPUs, timing
@@ -23,6 +24,7 @@
 //! | `step_times` | where step times come from, as text |
 //! | `overload` | whether requests arrived faster than they were served |
 //! | [`calibrate`] | the constants of an engine that bring simulations closest to measured points |
+//! | [`export`] | a deployment as files for real engines |
 //! | [`validation`] | measured points, the same points simulated, and what comes of the comparison |
 //! | `error` | one error for everything |
 //!

@@ -82,7 +82,10 @@ fn beginning(spec: &RunSpec, default: &str, drawn: Option<&Drawn>) -> String {
 }
 
 fn case(form: &str, options: &[String]) -> String {
-    format!("{form})\n    load=(\n        {}\n    )\n    ;;\n", options.join("\n        "))
+    format!(
+        "{form})\n    load=(\n        {}\n    )\n    ;;\n",
+        options.join("\n        ")
+    )
 }
 
 fn replay(trace: &TraceFile) -> Vec<String> {
@@ -194,7 +197,8 @@ fn warnings(trace: &TraceFile, drawn: Option<&Drawn>) -> Vec<String> {
     }
     if drawn.is_some_and(|drawn| drawn.prefix_tokens > 0) {
         warnings.push(
-            "with `drawn`, AIPerf draws which prompt has which prefix, so cache hits differ from those simulated".to_owned(),
+            "with `drawn`, AIPerf draws which prompt has which prefix, so cache hits differ from those simulated"
+                .to_owned(),
         );
     }
     warnings
@@ -207,14 +211,21 @@ fn vllm_bench(spec: &RunSpec, trace: &TraceFile, drawn: Option<&Drawn>) -> Strin
         (Some(drawn), _) => vllm_drawn(drawn),
         (None, None) => vec![
             "--dataset-name timed_trace --dataset-path trace.jsonl".to_owned(),
-            format!("--timed-trace-chunk-hash-size {} --num-prompts {}", trace.block_tokens, trace.rows),
+            format!(
+                "--timed-trace-chunk-hash-size {} --num-prompts {}",
+                trace.block_tokens, trace.rows
+            ),
         ],
         (None, Some(_)) => {
-            return "# `vllm bench serve` has no closed loop over a file, so there is no equivalent of it.\n".to_owned();
+            return "# `vllm bench serve` has no closed loop over a file, so there is no equivalent of it.\n"
+                .to_owned();
         }
     };
     let mut text = "# The same by the client of vLLM, whose texts differ:\n".to_owned();
-    let command = format!("vllm bench serve --backend openai-chat --endpoint /v1/chat/completions --base-url http://localhost:8000 --model {}", shell::word(&spec.engine.model));
+    let command = format!(
+        "vllm bench serve --backend openai-chat --endpoint /v1/chat/completions --base-url http://localhost:8000 --model {}",
+        shell::word(&spec.engine.model)
+    );
     let command = shell::lines(&command, options.into_iter().chain([common.to_owned()]), "");
     for line in command.lines() {
         let _ = writeln!(text, "#   {line}");
@@ -234,7 +245,10 @@ fn vllm_drawn(drawn: &Drawn) -> Vec<String> {
             drawn.spec.num_prefix_groups
         )
     } else {
-        format!("--dataset-name random --random-input-len {} --random-output-len {osl}", drawn.own_tokens())
+        format!(
+            "--dataset-name random --random-input-len {} --random-output-len {osl}",
+            drawn.own_tokens()
+        )
     };
     let arrivals = match load {
         SyntheticLoad::Concurrency(concurrency) => format!("--max-concurrency {concurrency}"),

@@ -37,7 +37,9 @@ impl Candidate {
         }
         let Checked { value, mut warnings } = RunSpec::from_json(text)?;
         if let Some(rank) = rank {
-            warnings.push(format!("--candidate: {rank} has no effect on a run spec, which is a single candidate"));
+            warnings.push(format!(
+                "--candidate: {rank} has no effect on a run spec, which is a single candidate"
+            ));
         }
         Ok(Self {
             run: value,
@@ -84,15 +86,24 @@ mod tests {
     }
 
     fn result() -> String {
-        let candidate = |rank, workers| json!({ "rank": rank, "state": format!("workers={workers}"), "run": run(workers) });
+        let candidate =
+            |rank, workers| json!({ "rank": rank, "state": format!("workers={workers}"), "run": run(workers) });
         json!({ "mode": "agg", "candidates": [candidate(1, 4), candidate(2, 2)] }).to_string()
     }
 
     #[test]
     fn candidates_are_found_by_rank() {
-        let gpus = |rank| Candidate::from_json(&result(), rank).expect("there").run.topology.total_gpus();
+        let gpus = |rank| {
+            Candidate::from_json(&result(), rank)
+                .expect("there")
+                .run
+                .topology
+                .total_gpus()
+        };
         assert_eq!((gpus(None), gpus(Some(1)), gpus(Some(2))), (4, 4, 2));
-        let error = Candidate::from_json(&result(), Some(3)).expect_err("not there").to_string();
+        let error = Candidate::from_json(&result(), Some(3))
+            .expect_err("not there")
+            .to_string();
         assert_eq!(error, "--candidate: there is no candidate 3; there are 1 to 2");
     }
 

@@ -68,7 +68,9 @@ impl FromStr for DynamoVersion {
         };
         let version = numbers(text).ok_or_else(|| refuse("it is three numbers with dots between them"))?;
         if version.since(1, 7) {
-            return Err(refuse("options of later versions are not known, and 1.7 drops those of the router"));
+            return Err(refuse(
+                "options of later versions are not known, and 1.7 drops those of the router",
+            ));
         }
         if !version.since(0, 5) {
             return Err(refuse("options of earlier versions are not known"));

@@ -6,7 +6,8 @@ use super::shell;
 use super::worker_pool::WorkerPool;
 
 /// Port at which vLLM workers of Dynamo publish what they have cached.
-const VLLM_EVENTS: &str = r#"{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:20080","enable_kv_cache_events":true}"#;
+const VLLM_EVENTS: &str =
+    r#"{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:20080","enable_kv_cache_events":true}"#;
 /// The same for SGLang.
 const SGLANG_EVENTS: &str = r#"{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:5557"}"#;
 /// How vLLM workers hand over the KV entries of prompts.
@@ -66,7 +67,10 @@ fn vllm_flags(pool: &WorkerPool) -> Vec<Flag> {
     }
     flags.extend([
         Flag::new("--block-size", config.block_size.tokens()),
-        Flag::new("--max-num-seqs", config.max_num_seqs.unwrap_or(pool.requests).div_ceil(groups)),
+        Flag::new(
+            "--max-num-seqs",
+            pool.running_limit().unwrap_or(pool.most_in_flight).div_ceil(groups),
+        ),
     ]);
     let budget = config.max_num_batched_tokens.map(|tokens| tokens.div_ceil(groups));
     flags.extend(budget.map(|tokens| Flag::new("--max-num-batched-tokens", tokens)));
@@ -103,7 +107,10 @@ fn sglang_flags(pool: &WorkerPool) -> Vec<Flag> {
     let mut flags = vec![
         Flag::new("--tp-size", pool.shape.tp),
         Flag::new("--page-size", page),
-        Flag::new("--max-running-requests", config.max_num_seqs.unwrap_or(pool.requests)),
+        Flag::new(
+            "--max-running-requests",
+            pool.running_limit().unwrap_or(pool.most_in_flight),
+        ),
         Flag::new("--max-prefill-tokens", max_prefill_tokens),
         Flag::new("--chunked-prefill-size", chunked_prefill_size),
         Flag::new("--context-length", pool.max_model_len),

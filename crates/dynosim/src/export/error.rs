@@ -17,7 +17,9 @@ pub enum ExportError {
     #[error("is the result of a sweep without `candidates`; make the sweep again, or give a run spec")]
     NoCandidates,
     /// The result of a comparison, which has none of its own.
-    #[error("compares both kinds of deployments; give the result of one of them, which is in the folder `{chosen}` beside it")]
+    #[error(
+        "compares both kinds of deployments; give the result of one of them, which is in the folder `{chosen}` beside it"
+    )]
     Comparison {
         /// The folder of the kind that was chosen.
         chosen: String,
@@ -82,7 +84,9 @@ pub enum ExportError {
         shape: String,
     },
     /// A worker that ends in the middle of a node.
-    #[error("topology: a worker of {gpus} GPUs does not fill nodes of {gpus_per_node} GPUs; choose a multiple of that, or fewer")]
+    #[error(
+        "topology: a worker of {gpus} GPUs does not fill nodes of {gpus_per_node} GPUs; choose a multiple of that, or fewer"
+    )]
     PartialNode {
         /// GPUs of the worker.
         gpus: u32,

@@ -24,8 +24,14 @@ impl Heading {
             ("deployment", deployment(spec)),
             ("workload", load(&spec.workload)),
             ("step times", step_times.to_string()),
-            ("calibration", report.calibration.clone().unwrap_or_else(|| "none".to_owned())),
-            ("requests", format!("{} of {} served", report.completed_requests, report.num_requests)),
+            (
+                "calibration",
+                report.calibration.clone().unwrap_or_else(|| "none".to_owned()),
+            ),
+            (
+                "requests",
+                format!("{} of {} served", report.completed_requests, report.num_requests),
+            ),
             ("ttft", mean_and_p95(report.ttft.mean, report.ttft.p95)),
             ("tpot", mean_and_p95(report.tpot.mean, report.tpot.p95)),
             ("e2e", mean_and_p95(report.e2e_latency.mean, report.e2e_latency.p95)),
@@ -58,21 +64,29 @@ impl Heading {
     /// The facts as an object.
     pub(super) fn json(&self) -> Map<String, Value> {
         let facts = self.facts.iter();
-        facts.map(|(name, fact)| (name.replace(' ', "_"), fact.as_str().into())).collect()
+        facts
+            .map(|(name, fact)| (name.replace(' ', "_"), fact.as_str().into()))
+            .collect()
     }
 }
 
 /// A comment of one line, whatever the text holds.
 fn comment(head: &mut String, text: &str) {
     head.push('#');
-    head.extend(text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }));
+    head.extend(
+        text.chars()
+            .map(|letter| if letter.is_control() { ' ' } else { letter }),
+    );
     head.push('\n');
 }
 
 /// The pools and their router.
 fn deployment(spec: &RunSpec) -> String {
     let pools = spec.topology.pools();
-    let pools: Vec<String> = pools.iter().map(|pool| format!("{} {} x {}", pool.workers, pool.role, pool.shape)).collect();
+    let pools: Vec<String> = pools
+        .iter()
+        .map(|pool| format!("{} {} x {}", pool.workers, pool.role, pool.shape))
+        .collect();
     let settings = spec.router.settings();
     let router = match settings.mode {
         dynosim_spec::RouterMode::RoundRobin => "round robin".to_owned(),
@@ -92,7 +106,10 @@ fn mean_and_p95(mean_ms: f64, p95_ms: f64) -> String {
 fn throughput(report: &Report) -> String {
     let metrics = report.metrics();
     let requests = metrics.get("request_throughput_rps").copied().unwrap_or_default();
-    format!("{requests:.3} requests/s, {:.1} output tok/s", report.output_throughput_tok_s())
+    format!(
+        "{requests:.3} requests/s, {:.1} output tok/s",
+        report.output_throughput_tok_s()
+    )
 }
 
 /// Where measurements are to be expected.

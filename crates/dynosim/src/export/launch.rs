@@ -24,7 +24,10 @@ pub(super) fn launch(spec: &RunSpec, pools: &[WorkerPool]) -> Part {
     let Some(places) = places(pools) else {
         let why = "workers are larger than a node, and plain commands for several nodes are not written; use dgd.yaml";
         return Part {
-            text: format!("#!/usr/bin/env bash\necho {} >&2\nexit 1\n", shell::word(&format!("serve.sh: {why}"))),
+            text: format!(
+                "#!/usr/bin/env bash\necho {} >&2\nexit 1\n",
+                shell::word(&format!("serve.sh: {why}"))
+            ),
             warnings: vec![why.to_owned()],
         };
     };
@@ -80,7 +83,11 @@ impl<'a> Script<'a> {
     }
 
     fn nodes(&self) -> usize {
-        self.servers.iter().map(|server| server.place.node + 1).max().unwrap_or(1)
+        self.servers
+            .iter()
+            .map(|server| server.place.node + 1)
+            .max()
+            .unwrap_or(1)
     }
 
     fn text(&self) -> String {
@@ -98,7 +105,10 @@ impl<'a> Script<'a> {
         let model = shell::word(&self.spec.engine.model);
         let hosts = match nodes {
             1 => "localhost".to_owned(),
-            _ => (0..nodes).map(|node| format!("node{node}")).collect::<Vec<_>>().join(" "),
+            _ => (0..nodes)
+                .map(|node| format!("node{node}"))
+                .collect::<Vec<_>>()
+                .join(" "),
         };
         let how = if nodes == 1 {
             "# bash serve.sh                     (logs go to LOGS, which is ./logs unless set)\n".to_owned()
@@ -108,16 +118,23 @@ impl<'a> Script<'a> {
                  #   NODE=0 HOSTS=\"{hosts}\" bash serve.sh     (logs go to LOGS, which is ./logs unless set)\n"
             )
         };
+        let check = if nodes == 1 {
+            String::new()
+        } else {
+            format!(
+                "if ((${{#HOSTS[@]}} < {nodes})); then\n    \
+                     echo \"serve.sh: HOSTS must name {nodes} nodes\" >&2\n    \
+                     exit 2\n\
+                 fi\n"
+            )
+        };
         format!(
             "#!/usr/bin/env bash\n{how}set -euo pipefail\n\n\
              MODEL=${{MODEL:-{model}}}\n\
              LOGS=${{LOGS:-logs}}\n\
              NODE=${{NODE:-0}}\n\
              read -r -a HOSTS <<<\"${{HOSTS:-{hosts}}}\"\n\
-             if ((${{#HOSTS[@]}} < {nodes})); then\n    \
-                 echo \"serve.sh: HOSTS must name {nodes} nodes\" >&2\n    \
-                 exit 2\n\
-             fi\n\
+             {check}\
              mkdir -p \"$LOGS\"\n\
              trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n\n"
         )
@@ -126,10 +143,16 @@ impl<'a> Script<'a> {
     /// Starts one worker in the background.
     fn start(&self, server: &Server) -> String {
         let Place {
-            pool, worker, node, first_gpu, ..
+            pool,
+            worker,
+            node,
+            first_gpu,
+            ..
         } = server.place;
         let pool = &self.pools[pool];
-        let gpus: Vec<String> = (first_gpu..first_gpu + pool.shape.gpus()).map(|gpu| gpu.to_string()).collect();
+        let gpus: Vec<String> = (first_gpu..first_gpu + pool.shape.gpus())
+            .map(|gpu| gpu.to_string())
+            .collect();
         let mut environment = format!("CUDA_VISIBLE_DEVICES={}", gpus.join(","));
         if pool.config.backend == Backend::Vllm && pool.role != WorkerRole::Aggregated {
             let port = server.side_channel_port;
@@ -150,9 +173,15 @@ impl<'a> Script<'a> {
         };
         flags.extend(engine_flags(pool));
         flags.extend(transfer_flags(pool, server.bootstrap_port));
-        let options = flags.iter().map(Flag::words).chain([format!(">\"$LOGS/{}-{worker}.log\" 2>&1 &", pool.role)]);
+        let options = flags
+            .iter()
+            .map(Flag::words)
+            .chain([format!(">\"$LOGS/{}-{worker}.log\" 2>&1 &", pool.role)]);
         let command = shell::lines(&format!("{environment} {command}"), options, "    ");
-        format!("# {} worker {worker}\nif ((NODE == {node})); then\n{command}\nfi\n\n", pool.role)
+        format!(
+            "# {} worker {worker}\nif ((NODE == {node})); then\n{command}\nfi\n\n",
+            pool.role
+        )
     }
 
     /// What clients talk to.
@@ -203,7 +232,11 @@ impl<'a> Script<'a> {
     }
 
     fn sglang_router(&self) -> String {
-        let urls: Vec<String> = self.servers.iter().map(|server| format!("\"{}\"", server.url())).collect();
+        let urls: Vec<String> = self
+            .servers
+            .iter()
+            .map(|server| format!("\"{}\"", server.url()))
+            .collect();
         let options = [
             format!("--host 0.0.0.0 --port {FRONT_PORT}"),
             format!("--policy {}", self.sglang_policy()),
@@ -221,7 +254,10 @@ impl<'a> Script<'a> {
         ];
         let prefill = self.of_role(WorkerRole::Prefill);
         options.extend(prefill.map(|server| format!("--prefill \"{}\" {}", server.url(), server.bootstrap_port)));
-        options.extend(self.of_role(WorkerRole::Decode).map(|server| format!("--decode \"{}\"", server.url())));
+        options.extend(
+            self.of_role(WorkerRole::Decode)
+                .map(|server| format!("--decode \"{}\"", server.url())),
+        );
         options.push(">\"$LOGS/router.log\" 2>&1 &".to_owned());
         shell::lines("python3 -m sglang_router.launch_router", options, "    ")
     }
@@ -234,7 +270,9 @@ impl<'a> Script<'a> {
     }
 
     fn of_role(&self, role: WorkerRole) -> impl Iterator<Item = &Server> {
-        self.servers.iter().filter(move |server| self.pools[server.place.pool].role == role)
+        self.servers
+            .iter()
+            .filter(move |server| self.pools[server.place.pool].role == role)
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -242,7 +280,9 @@ impl<'a> Script<'a> {
         let front = match (self.backend(), self.is_disaggregated(), kv_router) {
             _ if self.servers.len() == 1 => return Vec::new(),
             (Backend::Vllm, true, true) => "router not reproduced: a proxy for tests takes workers in turn",
-            (Backend::Vllm, true, false) => "requests go through a proxy for tests, which may be a bottleneck of its own",
+            (Backend::Vllm, true, false) => {
+                "requests go through a proxy for tests, which may be a bottleneck of its own"
+            }
             (Backend::Vllm, false, true) => "router not reproduced: bench.sh takes workers in turn",
             (Backend::Vllm, false, false) => return Vec::new(),
             (Backend::Sglang, true, true) => {

@@ -4,12 +4,12 @@ use dynosim_spec::{Backend, RouterMode, RunSpec, WorkerRole};
 use serde_json::{Map, Value, json};
 
 use super::Part;
+use super::bench::engine_name;
 use super::dynamo_version::DynamoVersion;
 use super::engine_flags::{Flag, dynamo_flags, engine_flags};
 use super::router_env::{RouterEnv, router_env};
 use super::target::{ApiVersion, Target};
 use super::worker_pool::WorkerPool;
-use super::bench::engine_name;
 
 /// Secret that holds the token for gated models.
 const TOKEN_SECRET: &str = "hf-token-secret";
@@ -18,8 +18,14 @@ const DISK: &str = "2Gi";
 
 /// The manifest, without the heading.
 pub(super) fn manifest(spec: &RunSpec, pools: &[WorkerPool], target: &Target) -> Part {
-    let RouterEnv { variables, mut warnings } = router_env(&spec.router.settings(), &pools[0], target.dynamo());
-    let env: Vec<Value> = variables.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
+    let RouterEnv {
+        variables,
+        mut warnings,
+    } = router_env(&spec.router.settings(), &pools[0], target.dynamo());
+    let env: Vec<Value> = variables
+        .iter()
+        .map(|(name, value)| json!({ "name": name, "value": value }))
+        .collect();
     let image = Image::new(spec.engine.backend, target);
     warnings.extend(image.warnings.iter().cloned());
     warnings.extend(engine_version_warning(spec, target));
@@ -47,7 +53,10 @@ fn yaml(document: &Value) -> String {
 
 fn usage(target: &Target) -> String {
     let name = target.name();
-    let namespace = target.namespace().map(|namespace| format!(" --namespace {namespace}")).unwrap_or_default();
+    let namespace = target
+        .namespace()
+        .map(|namespace| format!(" --namespace {namespace}"))
+        .unwrap_or_default();
     format!(
         "# kubectl create secret generic {TOKEN_SECRET}{namespace} --from-literal=HF_TOKEN=...   (for gated models)\n\
          # kubectl apply{namespace} -f dgd.yaml\n\
@@ -103,7 +112,9 @@ impl Image {
 
 /// The version that an image's tag names.
 fn tag_version(image: &str) -> Option<DynamoVersion> {
-    let (_, tag) = image.rsplit_once(':').filter(|(name, tag)| !name.contains('@') && !tag.contains('/'))?;
+    let (_, tag) = image
+        .rsplit_once(':')
+        .filter(|(name, tag)| !name.contains('@') && !tag.contains('/'))?;
     tag.split('-').next()?.parse().ok()
 }
 
@@ -206,7 +217,10 @@ impl Writer<'_> {
     fn args(&self, pool: &WorkerPool) -> Vec<String> {
         let mut flags = match pool.config.backend {
             Backend::Vllm => vec![Flag::new("--model", &pool.model)],
-            Backend::Sglang => vec![Flag::new("--model-path", &pool.model), Flag::switch("--skip-tokenizer-init")],
+            Backend::Sglang => vec![
+                Flag::new("--model-path", &pool.model),
+                Flag::switch("--skip-tokenizer-init"),
+            ],
         };
         flags.push(Flag::new("--served-model-name", &pool.model));
         flags.extend(engine_flags(pool));
@@ -259,7 +273,10 @@ mod tests {
     #[test]
     fn tags_name_versions() {
         let tag = |image: &str| tag_version(image).map(|version| version.to_string());
-        assert_eq!(tag("nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.1"), Some("1.5.1".to_owned()));
+        assert_eq!(
+            tag("nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.1"),
+            Some("1.5.1".to_owned())
+        );
         assert_eq!(tag("mine:1.5.1-cuda13"), Some("1.5.1".to_owned()));
         assert_eq!(tag("registry:5000/mine"), None);
         assert_eq!(tag("mine:latest"), None);
@@ -268,7 +285,22 @@ mod tests {
 
     #[test]
     fn texts_stay_texts() {
-        for text in ["8", "1e3", "0x10", "1:30", "yes", "on", "null", "~", "2026-01-01", "", "<<", "{\"a\":1}", "it's", "a\nb"] {
+        for text in [
+            "8",
+            "1e3",
+            "0x10",
+            "1:30",
+            "yes",
+            "on",
+            "null",
+            "~",
+            "2026-01-01",
+            "",
+            "<<",
+            "{\"a\":1}",
+            "it's",
+            "a\nb",
+        ] {
             let written = yaml(&json!({ "args": [text] }));
             let line = written.lines().last().expect("a line").trim_start_matches("- ");
             assert!(line.starts_with(['\'', '"']), "{written}");

@@ -84,14 +84,18 @@ impl RouterEnv {
             QueuePolicy::Fcfs => "fcfs",
             QueuePolicy::Wspt => "wspt",
             QueuePolicy::Lcfs => {
-                self.warn("Dynamo's router has no queue policy lcfs, which was simulated: it serves first come, first served");
+                self.warn(
+                    "Dynamo's router has no queue policy lcfs, which was simulated: it serves first come, first served",
+                );
                 return;
             }
         };
         if version.since(1, 1) {
             self.set("DYN_ROUTER_QUEUE_POLICY", name);
         } else if policy != QueuePolicy::Fcfs {
-            self.warn(format!("Dynamo {version} has no queue policies, and {name} was simulated"));
+            self.warn(format!(
+                "Dynamo {version} has no queue policies, and {name} was simulated"
+            ));
         }
     }
 
@@ -107,7 +111,11 @@ impl RouterEnv {
                 "router_track_prefill_tokens",
                 settings.router_track_prefill_tokens,
             ),
-            ("DYN_ROUTER_ASSUME_KV_REUSE", "router_assume_kv_reuse", settings.router_assume_kv_reuse),
+            (
+                "DYN_ROUTER_ASSUME_KV_REUSE",
+                "router_assume_kv_reuse",
+                settings.router_assume_kv_reuse,
+            ),
         ] {
             if on {
                 continue;

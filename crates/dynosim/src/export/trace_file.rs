@@ -131,7 +131,11 @@ impl<'a> Blocks<'a> {
                 (tokens, Some(Sharing::WholeParts(node_tokens / tokens)))
             }
         };
-        Self { prompts, tokens, sharing }
+        Self {
+            prompts,
+            tokens,
+            sharing,
+        }
     }
 
     /// Ids from here on are nobody's.
@@ -154,7 +158,9 @@ impl<'a> Blocks<'a> {
             Some(Sharing::Nodes) => path.collect(),
             Some(Sharing::WholeParts(parts)) => {
                 let parts = u64::from(parts);
-                path.flat_map(|node| node * parts..(node + 1) * parts).take(whole_blocks).collect()
+                path.flat_map(|node| node * parts..(node + 1) * parts)
+                    .take(whole_blocks)
+                    .collect()
             }
         };
         while ids.len() < blocks {
@@ -190,7 +196,11 @@ fn node_sizes(prompts: &PromptPaths, rows: &[Row]) -> NodeSizes {
             }
         }
     }
-    if shared { NodeSizes::Equal } else { NodeSizes::NoneShared }
+    if shared {
+        NodeSizes::Equal
+    } else {
+        NodeSizes::NoneShared
+    }
 }
 
 fn greatest_common_divisor(a: u32, b: u32) -> u32 {

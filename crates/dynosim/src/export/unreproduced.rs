@@ -1,8 +1,6 @@
 //! What was simulated and real engines cannot be told, and what real engines do and was not simulated.
 
-use dynosim_spec::{
-    Backend, ModelSpec, PreemptionMode, Rules, RunSpec, SglangConfig, StepTerm, WorkerRole,
-};
+use dynosim_spec::{Backend, ModelSpec, PreemptionMode, Rules, RunSpec, SglangConfig, StepTerm, WorkerRole};
 
 use super::worker_pool::{TEMPLATE_TOKENS, WorkerPool};
 use crate::question::kv_transfer;
@@ -42,7 +40,10 @@ fn about_simulation(spec: &RunSpec, notes: &mut Vec<String>) {
     }
     if !spec.timing.without.is_empty() {
         let terms: Vec<String> = spec.timing.without.iter().map(StepTerm::to_string).collect();
-        notes.push(format!("steps were simulated without {}, which engines do not leave out", terms.join(", ")));
+        notes.push(format!(
+            "steps were simulated without {}, which engines do not leave out",
+            terms.join(", ")
+        ));
     }
 }
 
@@ -54,7 +55,9 @@ fn about_pool(pool: &WorkerPool, notes: &mut Vec<String>) {
         ("decode_speedup_ratio", config.decode_speedup_ratio),
     ] {
         if ratio > 0.0 && (ratio - 1.0).abs() > f64::EPSILON {
-            note(format!("{name} {ratio} was simulated, and GPUs are as fast as they are"));
+            note(format!(
+                "{name} {ratio} was simulated, and GPUs are as fast as they are"
+            ));
         }
     }
     let groups = pool.shape.attention_dp;
@@ -64,9 +67,12 @@ fn about_pool(pool: &WorkerPool, notes: &mut Vec<String>) {
              they were simulated as one engine"
         ));
     }
-    if config.max_num_seqs.is_none() {
-        let requests = pool.requests;
-        note(format!("max_num_seqs was unlimited; {requests} is written, which is as many as there are requests"));
+    if pool.running_limit().is_none() {
+        let most = pool.most_in_flight;
+        note(format!(
+            "the number of running requests was not limited in the simulation; the limit written here is {most}, as many as \
+             there may be at once"
+        ));
     }
     match config.backend {
         Backend::Vllm => {
@@ -75,13 +81,17 @@ fn about_pool(pool: &WorkerPool, notes: &mut Vec<String>) {
             }
             let block = config.block_size.tokens();
             if !VLLM_BLOCK_SIZES.contains(&block) {
-                note(format!("block_size {block} may be refused by vLLM, whose kernels have 16, 32, 64 and 128"));
+                note(format!(
+                    "block_size {block} may be refused by vLLM, whose kernels have 16, 32, 64 and 128"
+                ));
             }
         }
         Backend::Sglang => {
             let clip = config.sglang.clip_max_new_tokens;
             if clip != SglangConfig::default().clip_max_new_tokens {
-                note(format!("sglang.clip_max_new_tokens {clip} was simulated; SGLang has no option for it"));
+                note(format!(
+                    "sglang.clip_max_new_tokens {clip} was simulated; SGLang has no option for it"
+                ));
             }
         }
     }

@@ -1,7 +1,9 @@
 //! The workers of a pool as real engines need them described.
 
 use dynosim_core::Outcome;
-use dynosim_spec::{Backend, EngineConfig, GpuSpec, ModelSpec, ParallelShape, RunSpec, WeightFormat, WorkerRole, Workload};
+use dynosim_spec::{
+    Admission, Backend, EngineConfig, GpuSpec, ModelSpec, ParallelShape, RunSpec, WeightFormat, WorkerRole, Workload,
+};
 
 use super::error::ExportError;
 
@@ -20,8 +22,8 @@ pub(super) struct WorkerPool {
     pub(super) gpus_per_node: u32,
     /// Whether KV entries are 8-bit floats, as simulated for 8-bit weights.
     pub(super) fp8_kv: bool,
-    /// Requests of the workload, which no number in flight exceeds.
-    pub(super) requests: u32,
+    /// The most requests that may be in flight at once, whatever the engine does.
+    pub(super) most_in_flight: u32,
     /// Longest prompt and output together that the engine must take.
     pub(super) max_model_len: u32,
     /// Whether that is longer than the model was made for.
@@ -36,15 +38,27 @@ impl WorkerPool {
     pub(super) fn of_run(spec: &RunSpec, workload: &Workload, outcome: &Outcome) -> Result<Vec<Self>, ExportError> {
         let model = ModelSpec::find(&spec.engine.model).ok();
         let gpu = GpuSpec::find(&spec.hardware.system)?;
-        let served = workload.requests().iter().zip(&outcome.requests).filter(|(_, record)| record.counts());
-        let longest = served.map(|(request, _)| request.input_tokens.saturating_add(request.output_tokens)).max();
+        let served = workload
+            .requests()
+            .iter()
+            .zip(&outcome.requests)
+            .filter(|(_, record)| record.counts());
+        let longest = served
+            .map(|(request, _)| request.input_tokens.saturating_add(request.output_tokens))
+            .max();
         let longest = longest.ok_or(ExportError::NothingServed)?;
-        let context = model.as_ref().and_then(|model| model.context_length).unwrap_or(u32::MAX);
-        let fp8_kv = model.as_ref().is_some_and(|model| {
-            matches!(model.weights, WeightFormat::Fp8PerTensor | WeightFormat::Fp8Block)
-        });
+        let context = model
+            .as_ref()
+            .and_then(|model| model.context_length)
+            .unwrap_or(u32::MAX);
+        let fp8_kv = model
+            .as_ref()
+            .is_some_and(|model| matches!(model.weights, WeightFormat::Fp8PerTensor | WeightFormat::Fp8Block));
         let pools = spec.topology.pools().into_iter().map(|pool| {
-            let shape = pool.shape.of_model(model.as_ref(), spec.engine.backend).unwrap_or(pool.shape);
+            let shape = pool
+                .shape
+                .of_model(model.as_ref(), spec.engine.backend)
+                .unwrap_or(pool.shape);
             Self {
                 model: spec.engine.model.clone(),
                 role: pool.role,
@@ -53,7 +67,7 @@ impl WorkerPool {
                 config: spec.engine.config(pool.role),
                 gpus_per_node: gpu.gpus_per_node,
                 fp8_kv,
-                requests: u32::try_from(workload.requests().len()).unwrap_or(u32::MAX),
+                most_in_flight: most_in_flight(workload),
                 max_model_len: longest.saturating_add(TEMPLATE_TOKENS).min(context.max(longest)),
                 beyond_context: longest > context,
             }
@@ -61,6 +75,14 @@ impl WorkerPool {
         let pools: Vec<Self> = pools.collect();
         pools.iter().try_for_each(Self::check)?;
         Ok(pools)
+    }
+
+    /// Requests that may run at once on a worker, as simulated; the SGLang-style scheduler has no such limit.
+    pub(super) fn running_limit(&self) -> Option<u32> {
+        match self.config.backend {
+            Backend::Vllm => self.config.max_num_seqs,
+            Backend::Sglang => None,
+        }
     }
 
     fn check(&self) -> Result<(), ExportError> {
@@ -97,5 +119,14 @@ impl WorkerPool {
     /// Whether its workers tell routers what they have cached.
     pub(super) fn has_kv_events(&self) -> bool {
         self.config.enable_prefix_caching && self.role != WorkerRole::Decode
+    }
+}
+
+/// Those of a closed loop, or all there are.
+fn most_in_flight(workload: &Workload) -> u32 {
+    let requests = u32::try_from(workload.requests().len()).unwrap_or(u32::MAX);
+    match workload.admission() {
+        Admission::OpenLoop => requests,
+        Admission::ClosedLoop { concurrency } => concurrency.min(requests),
     }
 }

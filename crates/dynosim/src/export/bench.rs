@@ -130,7 +130,7 @@ impl<'a> Drawn<'a> {
             && trace.left_out == 0
             && prefix_tokens < spec.isl
             && !all_at_once;
-        known.then(|| Self {
+        known.then_some(Self {
             spec,
             requests: trace.rows,
             prefix_tokens,

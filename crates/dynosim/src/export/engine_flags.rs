@@ -1,5 +1,7 @@
 //! What engines are told on their command lines, with nothing left to defaults that change between versions.
 
+use std::fmt;
+
 use dynosim_spec::{Backend, SchedulePolicy, SglangConfig, WorkerRole};
 
 use super::shell;
@@ -25,7 +27,7 @@ impl Flag {
         Self { name, value: None }
     }
 
-    pub(super) fn new(name: &'static str, value: impl ToString) -> Self {
+    pub(super) fn new(name: &'static str, value: impl fmt::Display + Copy) -> Self {
         Self {
             name,
             value: Some(value.to_string()),
@@ -146,7 +148,7 @@ pub(super) fn transfer_flags(pool: &WorkerPool, bootstrap_port: u32) -> Vec<Flag
         Backend::Vllm => vec![Flag::new("--kv-transfer-config", NIXL)],
         Backend::Sglang => {
             let mut flags = vec![
-                Flag::new("--disaggregation-mode", mode),
+                Flag::new("--disaggregation-mode", &mode),
                 Flag::new("--disaggregation-transfer-backend", "nixl"),
             ];
             if pool.role == WorkerRole::Prefill {

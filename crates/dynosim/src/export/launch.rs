@@ -279,17 +279,16 @@ impl<'a> Script<'a> {
         let kv_router = self.spec.router.mode == RouterMode::KvRouter;
         let front = match (self.backend(), self.is_disaggregated(), kv_router) {
             _ if self.servers.len() == 1 => return Vec::new(),
+            (Backend::Vllm, false, false) | (Backend::Sglang, _, false) => return Vec::new(),
             (Backend::Vllm, true, true) => "router not reproduced: a proxy for tests takes workers in turn",
             (Backend::Vllm, true, false) => {
                 "requests go through a proxy for tests, which may be a bottleneck of its own"
             }
             (Backend::Vllm, false, true) => "router not reproduced: bench.sh takes workers in turn",
-            (Backend::Vllm, false, false) => return Vec::new(),
             (Backend::Sglang, true, true) => {
                 "router not reproduced: SGLang's takes prefill workers by its policy cache_aware, and decode workers in turn"
             }
             (Backend::Sglang, false, true) => "router not reproduced: SGLang's takes workers by its policy cache_aware",
-            (Backend::Sglang, _, false) => return Vec::new(),
         };
         vec![front.to_owned()]
     }

@@ -36,8 +36,8 @@ pub(super) fn manifest(spec: &RunSpec, pools: &[WorkerPool], target: &Target) ->
         kv_router,
     };
     let document = match target.api() {
-        ApiVersion::V1beta1 => writer.v1beta1(pools, env),
-        ApiVersion::V1alpha1 => writer.v1alpha1(pools, env),
+        ApiVersion::V1beta1 => writer.v1beta1(pools, &env),
+        ApiVersion::V1alpha1 => writer.v1alpha1(pools, &env),
     };
     Part {
         text: usage(target) + &yaml(&document),
@@ -125,7 +125,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn v1beta1(&self, pools: &[WorkerPool], env: Vec<Value>) -> Value {
+    fn v1beta1(&self, pools: &[WorkerPool], env: &[Value]) -> Value {
         let mut frontend = json!({
             "name": "Frontend",
             "type": "frontend",
@@ -135,7 +135,7 @@ impl Writer<'_> {
         self.override_version(&mut frontend);
         let mut components = vec![frontend];
         components.extend(pools.iter().map(|pool| self.v1beta1_worker(pool)));
-        self.document("v1beta1", pools, "components", Value::Array(components))
+        self.document("v1beta1", pools, "components", &Value::Array(components))
     }
 
     fn v1beta1_worker(&self, pool: &WorkerPool) -> Value {
@@ -164,7 +164,7 @@ impl Writer<'_> {
         worker
     }
 
-    fn v1alpha1(&self, pools: &[WorkerPool], env: Vec<Value>) -> Value {
+    fn v1alpha1(&self, pools: &[WorkerPool], env: &[Value]) -> Value {
         let mut frontend = json!({
             "componentType": "frontend",
             "replicas": 1,
@@ -176,7 +176,7 @@ impl Writer<'_> {
         let mut services = Map::new();
         services.insert("Frontend".to_owned(), frontend);
         services.extend(pools.iter().map(|pool| (worker_name(pool), self.v1alpha1_worker(pool))));
-        self.document("v1alpha1", pools, "services", Value::Object(services))
+        self.document("v1alpha1", pools, "services", &Value::Object(services))
     }
 
     fn v1alpha1_worker(&self, pool: &WorkerPool) -> Value {
@@ -201,7 +201,7 @@ impl Writer<'_> {
         worker
     }
 
-    fn document(&self, api: &str, pools: &[WorkerPool], key: &str, parts: Value) -> Value {
+    fn document(&self, api: &str, pools: &[WorkerPool], key: &str, parts: &Value) -> Value {
         let mut metadata = json!({ "name": self.target.name() });
         if let Some(namespace) = self.target.namespace() {
             metadata["namespace"] = namespace.into();

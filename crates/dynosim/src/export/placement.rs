@@ -26,7 +26,7 @@ pub(super) fn places(pools: &[WorkerPool]) -> Option<Vec<Place>> {
         }
         for worker in 0..pool.workers {
             let has_room = |&used: &u32| used + gpus <= pool.gpus_per_node;
-            let node = used_gpus.iter().position(|used| has_room(used)).unwrap_or_else(|| {
+            let node = used_gpus.iter().position(has_room).unwrap_or_else(|| {
                 used_gpus.push(0);
                 used_gpus.len() - 1
             });

@@ -1,5 +1,7 @@
 //! How a simulated router is asked for in the environment of Dynamo's frontend, which differs between versions.
 
+use std::fmt;
+
 use dynosim_spec::{Backend, QueuePolicy, RouterMode, RouterSettings};
 
 use super::dynamo_version::DynamoVersion;
@@ -35,7 +37,7 @@ pub(super) fn router_env(settings: &RouterSettings, pool: &WorkerPool, version: 
 }
 
 impl RouterEnv {
-    fn set(&mut self, name: &'static str, value: impl ToString) {
+    fn set(&mut self, name: &'static str, value: impl fmt::Display + Copy) {
         self.variables.push((name, value.to_string()));
     }
 

@@ -1,5 +1,7 @@
 //! Words and lines of shell scripts.
 
+use std::fmt::Write;
+
 /// A word that the shell reads as exactly this text.
 pub(super) fn word(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,=@%+".contains(&byte);
@@ -14,7 +16,8 @@ pub(super) fn word(text: &str) -> String {
 pub(super) fn lines(command: &str, options: impl IntoIterator<Item = String>, indent: &str) -> String {
     let mut text = format!("{indent}{command}");
     for option in options {
-        text.push_str(&format!(" \\\n{indent}    {option}"));
+        // Writing to a string cannot fail.
+        let _ = write!(text, " \\\n{indent}    {option}");
     }
     text
 }

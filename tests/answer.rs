@@ -291,7 +291,7 @@ fn answers_do_not_depend_on_threads() {
 #[test]
 fn where_nothing_is_feasible_the_way_out_is_told() {
     let mut spec = spec();
-    spec.sla.ttft = Some(150.0);
+    spec.sla.ttft = Some(60.0);
     spec.sla.p99_e2e_latency = None;
     let answer = answer(
         &spec,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use dynosim::export::ApiVersion;
 use dynosim::spec::Backend;
 
 const EXAMPLES: &str = "\
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Validate(ValidateArgs),
     /// Fit constants of an engine to measurements of real deployments
     Calibrate(CalibrateArgs),
+    /// Write a deployment as files for real engines: manifest, commands, benchmark, expectations
+    Export(ExportArgs),
     /// Price steps, or estimate KV capacities, for the rows of a CSV file
     Timing(TimingArgs),
     /// List the models that are known by name
@@ -208,6 +211,69 @@ pub(crate) struct CalibrateArgs {
     pub(crate) date: Option<String>,
     #[command(flatten)]
     pub(crate) tables: PerfdataArg,
+}
+
+const EXPORT_HELP: &str = "\
+CANDIDATE is a RunSpec as JSON, or the result.json of a sweep or the folder that holds it. It is
+simulated once, and DIR then holds
+  dgd.yaml        a DynamoGraphDeployment for Kubernetes
+  serve.sh        commands that start the same engines without Dynamo
+  bench.sh        AIPerf with the load that was simulated
+  trace.jsonl     the requests that were simulated, for bench.sh
+  expected.json   what the simulation says that AIPerf will measure
+Whatever is not the same there as in the simulation is listed in these files and on standard error.
+
+Examples:
+  dynosim export deployment.json --out handoff
+  dynosim export results --candidate 2 --out handoff
+  dynosim export deployment.json --out handoff --dynamo-version 1.1.1 --namespace inference";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXPORT_HELP)]
+pub(crate) struct ExportArgs {
+    /// What to hand off; `-` reads standard input
+    #[arg(value_name = "CANDIDATE")]
+    pub(crate) candidate: PathBuf,
+    /// Write the files into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Rank of the candidate in the result of a sweep [default: 1]
+    #[arg(long = "candidate", value_name = "RANK", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rank: Option<u64>,
+    /// Version of Dynamo whose options are written
+    #[arg(long, value_name = "X.Y.Z", default_value = "1.6.1")]
+    pub(crate) dynamo_version: String,
+    /// Version of the manifest's schema [default: the newest that the version of Dynamo knows]
+    #[arg(long, value_enum)]
+    pub(crate) api_version: Option<ApiVersionArg>,
+    /// Name of the deployment
+    #[arg(long, default_value = "dynosim")]
+    pub(crate) name: String,
+    /// Namespace of Kubernetes [default: that of the current context]
+    #[arg(long)]
+    pub(crate) namespace: Option<String>,
+    /// Container image [default: the released one of the version of Dynamo]
+    #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) image: Option<String>,
+    #[command(flatten)]
+    pub(crate) tables: PerfdataArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ApiVersionArg {
+    /// For operators older than 1.2.0
+    V1alpha1,
+    /// Since Dynamo 1.2.0
+    V1beta1,
+}
+
+impl From<ApiVersionArg> for ApiVersion {
+    fn from(arg: ApiVersionArg) -> Self {
+        match arg {
+            ApiVersionArg::V1alpha1 => Self::V1alpha1,
+            ApiVersionArg::V1beta1 => Self::V1beta1,
+        }
+    }
 }
 
 const TIMING_HELP: &str = "\

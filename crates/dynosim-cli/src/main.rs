@@ -10,6 +10,7 @@
 //! | `sweep`, `progress_bar` | a search, its files and its progress |
 //! | `validate` | simulations compared with measurements |
 //! | `calibrate`, `date` | constants fitted to measurements, and the day on which that is done |
+//! | `export` | a deployment as files for real engines |
 //! | `timing` | step times and KV capacities for a file of points |
 //! | `names` | what is bundled |
 //! | `output` | everything that is printed or written |
@@ -19,6 +20,7 @@ mod args;
 mod calibrate;
 mod date;
 mod error;
+mod export;
 mod names;
 mod output;
 mod progress_bar;
@@ -50,6 +52,7 @@ fn dispatch(command: Command) -> Result<(), CliError> {
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Validate(args) => validate::validate(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
+        Command::Export(args) => export::export(&args),
         Command::Timing(args) => timing::timing(&args),
         Command::Models => names::models(),
         Command::Systems => names::systems(),

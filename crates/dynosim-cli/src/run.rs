@@ -72,7 +72,8 @@ fn check_outputs(args: &RunArgs) -> Result<(), CliError> {
     files.into_iter().try_for_each(output::check_place)
 }
 
-fn load_workload(spec: &RunSpec) -> Result<Workload, CliError> {
+/// The requests of a run.
+pub(crate) fn load_workload(spec: &RunSpec) -> Result<Workload, CliError> {
     let first_role = match spec.topology {
         Topology::Aggregated { .. } => WorkerRole::Aggregated,
         Topology::Disaggregated { .. } => WorkerRole::Prefill,

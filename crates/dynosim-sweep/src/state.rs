@@ -4,7 +4,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use dynosim_spec::{
-    EngineArgs, EngineSpec, KvRouterConfig, ParallelShape, PoolTopology, ReplayOptimizeSpec, RouterMode, RunRouterSpec, RunSpec, Topology, WorkerRole,
+    EngineArgs, EngineSpec, KvRouterConfig, ParallelShape, PoolTopology, ReplayOptimizeSpec, RouterMode, RunRouterSpec,
+    RunSpec, Topology, WorkerRole,
 };
 use ordered_float::OrderedFloat;
 use serde::Serialize;
@@ -83,6 +84,8 @@ impl State {
             Mode::Agg => {
                 engine.prefill_engine_args = None;
                 engine.decode_engine_args = None;
+                engine.base_engine_args.kv_bytes_per_token = None;
+                engine.base_engine_args.kv_transfer_bandwidth = None;
             }
             Mode::Disagg => {
                 if engine.prefill_engine_args.is_some() && engine.decode_engine_args.is_some() {

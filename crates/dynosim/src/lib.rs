@@ -6,6 +6,7 @@
 //!   [`compare`] searches both kinds of deployments. [`sweep_scenario`] prepares a [`sweep::Sweep`] with parts of your own.
 //! - [`confidence`] says how sure the answer of a search is: over repetitions, under other loads, and by validation.
 //! - [`validation`] compares simulations with measurements of real deployments.
+//! - [`export`] hands a deployment off: manifest, launch commands, a benchmark of the same requests, expectations.
 //! - [`summary()`] shows what a search found, [`StepTimes`] and [`kv_transfer`] say what results rest on.
 //!
 //! What the crate is not: it adds nothing to the others but the way from names to things (models, GPUs, timing
@@ -29,6 +30,7 @@
 //! | `html_report` | a result as one HTML file with charts, behind the feature `html` |
 //! | [`calibrate`] | the constants of an engine that bring simulations closest to measured points |
 //! | [`confidence`] | how sure the order of candidates is |
+//! | [`export`] | a deployment as files for real engines |
 //! | [`validation`] | measured points, the same points simulated, and what comes of the comparison |
 //! | `error` | one error for everything |
 //!
@@ -59,6 +61,7 @@ pub mod confidence;
 mod error;
 mod error_bands;
 pub mod explain;
+pub mod export;
 #[cfg(feature = "html")]
 pub mod html_report;
 mod overload;

@@ -81,7 +81,8 @@ pub fn kv_transfer(engine: &EngineSpec) -> String {
     }
 }
 
-fn load(workload: &WorkloadSpec) -> String {
+/// How many requests of what size arrive, and when.
+pub(crate) fn load(workload: &WorkloadSpec) -> String {
     match workload {
         WorkloadSpec::Synthetic(workload) => synthetic_load(workload),
         WorkloadSpec::Trace(workload) => trace_load(workload),

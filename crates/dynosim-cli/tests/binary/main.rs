@@ -4,6 +4,7 @@ mod bad_input;
 mod calibrate;
 mod command;
 mod experts;
+mod export;
 mod readme;
 mod run;
 mod sweep;
@@ -23,6 +24,7 @@ fn version_and_help_are_there() {
         &["timing", "--help"],
         &["validate", "--help"],
         &["calibrate", "--help"],
+        &["export", "--help"],
     ] {
         assert!(dynosim(args).succeeds().stdout.contains("Examples:"), "{args:?}");
     }

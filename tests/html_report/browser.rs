@@ -6,11 +6,13 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use dynosim::answer::AnswerOptions;
 use dynosim::html_report::{ReportPage, render};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::sample;
+use crate::answer;
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 /// If this variable is set, tests without a browser fail instead of being skipped.
@@ -250,4 +252,26 @@ fn hostile_texts_stay_texts() {
         seen.window_width
     );
     assert!(seen.charts.iter().any(|chart| chart.kind == "timelines"));
+}
+
+#[test]
+fn the_report_of_an_answer_draws() {
+    let options = AnswerOptions {
+        repeats: 2,
+        load_factors: vec![0.5, 2.0],
+        ..AnswerOptions::default()
+    };
+    let page = answer::answer(&answer::spec(), options).page();
+    let Some(seen) = open(&page, Scheme::Dark, (390, 844)) else {
+        return;
+    };
+    assert_eq!(seen.errors, "");
+    for chart in &seen.charts {
+        assert!(chart.is_drawn && chart.paths > 3, "{chart:?}");
+    }
+    let charts = 1 + page.distributions.len() + page.load_curves.len() + page.heat_maps.len() + page.timelines.len();
+    assert_eq!(seen.charts.len(), charts);
+    assert!(page.distributions.len() == 2 && page.load_curves.len() == 4 && page.heat_maps.len() == 1);
+    assert!(seen.page_width <= seen.window_width, "{seen:?}");
+    assert!(seen.foreign.is_empty());
 }

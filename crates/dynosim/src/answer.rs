@@ -111,7 +111,7 @@ impl Answer {
             files.push(("requests.csv".to_owned(), self.requests_csv()?));
         }
         #[cfg(feature = "html")]
-        files.push(("report.html".to_owned(), crate::html_report::render(&page::page(self))));
+        files.push(("report.html".to_owned(), crate::html_report::render(&self.page())));
         Ok(files)
     }
 
@@ -119,6 +119,12 @@ impl Answer {
     pub fn run_specs(&self) -> Vec<RunSpec> {
         let states = self.detailed.iter().map(|candidate| candidate.record.state);
         states.map(|state| state.run_spec(&self.result.spec)).collect()
+    }
+
+    /// What the HTML report shows.
+    #[cfg(feature = "html")]
+    pub fn page(&self) -> crate::html_report::ReportPage {
+        page::page(self)
     }
 
     fn requests_csv(&self) -> Result<String, Error> {

@@ -52,7 +52,7 @@ fn facts(answer: &Answer) -> Vec<(String, String)> {
         fact(title, best.state.to_string());
         fact("GPUs", best.total_gpus_used.to_string());
         for (name, metric, unit, digits) in [
-            ("Output", "output_throughput_tok_s", "tok/s", 1),
+            ("Throughput", "output_throughput_tok_s", "tok/s", 1),
             ("Goodput", "goodput_rps", "requests/s", 3),
             ("Cost", "cost_per_million_output_tokens", "per million output tokens", 4),
             ("Mean TTFT", "mean_ttft_ms", "ms", 1),

@@ -67,7 +67,7 @@ fn axis(metric: &str) -> Axis {
 fn figures(record: &Record) -> Vec<(String, String)> {
     let mut figures = vec![("GPUs".to_owned(), record.total_gpus_used.to_string())];
     for (name, metric, unit) in [
-        ("Output", "output_throughput_tok_s", "tok/s"),
+        ("Throughput", "output_throughput_tok_s", "tok/s"),
         ("Mean TTFT", "mean_ttft_ms", "ms"),
         ("Mean TPOT", "mean_tpot_ms", "ms"),
     ] {
@@ -83,8 +83,8 @@ fn figures(record: &Record) -> Vec<(String, String)> {
 
 /// Columns of the table: heading, unit, digits and metric.
 const COLUMNS: [(&str, &str, u8, &str); 9] = [
-    ("Output", "tok/s", 1, "output_throughput_tok_s"),
-    ("Output per GPU", "tok/s", 1, "throughput_per_gpu_tok_s"),
+    ("Throughput", "tok/s", 1, "output_throughput_tok_s"),
+    ("Throughput per GPU", "tok/s", 1, "throughput_per_gpu_tok_s"),
     ("Goodput", "requests/s", 3, "goodput_rps"),
     ("Cost", "per 1M tokens", 4, "cost_per_million_output_tokens"),
     ("Mean TTFT", "ms", 1, "mean_ttft_ms"),

@@ -19,7 +19,7 @@ pub(super) fn curves(answer: &Answer) -> Vec<LoadCurve> {
     let goodput: Figure = |figures| figures.goodput_rps;
     let figures: [(&str, &str, Figure); 4] = [
         ("Goodput", "requests/s", goodput),
-        ("Output", "tok/s", |figures| figures.output_throughput_tok_s),
+        ("Throughput", "tok/s", |figures| figures.output_throughput_tok_s),
         ("Mean TTFT", "ms", |figures| figures.mean_ttft_ms),
         ("Mean TPOT", "ms", |figures| figures.mean_tpot_ms),
     ];

@@ -2,6 +2,7 @@
 
 use std::mem;
 
+use dynosim_spec::ParallelShape;
 use indexmap::{IndexMap, IndexSet};
 
 use crate::engine_settings::EngineSettings;
@@ -44,8 +45,8 @@ pub(crate) fn descend(
         let Some(space) = spaces.get(&incumbent.engine) else {
             break;
         };
-        let mut shapes = visited.ranked(space.shapes(incumbent.router));
-        shapes.truncate(beam.max(1));
+        let shapes = visited.ranked(space.shapes(incumbent.router));
+        let shapes = distinct_shapes(&shapes, beam.max(1));
         let splits = shapes.iter().flat_map(|shape| space.splits(shape)).collect();
         let split = visited.ranked(splits).first().copied().unwrap_or(incumbent);
         let routed = visited.ranked(space.routers(&split)).first().copied().unwrap_or(split);
@@ -56,6 +57,16 @@ pub(crate) fn descend(
         }
     }
     visited.records
+}
+
+/// The first `most` of these states whose workers have different shapes.
+fn distinct_shapes(ranked: &[State], most: usize) -> Vec<State> {
+    let mut shapes: IndexMap<Vec<ParallelShape>, State> = IndexMap::new();
+    for state in ranked {
+        let pools = state.pools().into_iter();
+        shapes.entry(pools.map(|pool| pool.shape).collect()).or_insert(*state);
+    }
+    shapes.into_values().take(most).collect()
 }
 
 /// The workers and the router of a state with every choice of engine settings that has such workers; none if there is

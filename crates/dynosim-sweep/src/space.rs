@@ -5,7 +5,7 @@ mod disaggregated;
 
 use std::fmt::Debug;
 
-use dynosim_spec::{ParallelShape, SweepRouterMode, SweepRouterSpec};
+use dynosim_spec::{Objective, ParallelShape, SweepRouterMode, SweepRouterSpec};
 
 pub(crate) use aggregated::AggregatedSpace;
 pub(crate) use disaggregated::DisaggregatedSpace;
@@ -26,10 +26,12 @@ pub(crate) trait Space: Debug {
     /// Their number, without going through them.
     fn size(&self) -> u64;
 
-    /// Every parallel shape with as many workers as the budget allows, behind this router.
+    /// Every parallel shape with as many workers as the budget allows, behind this router; where GPUs count against a
+    /// candidate, within half of the budget, a quarter and so on, too.
     fn shapes(&self, router: RouterState) -> Vec<State>;
 
-    /// All worker counts for the shape of this state that the budget asks to be tried.
+    /// All worker counts for the shape of this state that the budget asks to be tried; where GPUs count against a candidate,
+    /// smaller budgets, too.
     fn splits(&self, of: &State) -> Vec<State>;
 
     /// The workers of this state behind every router that may be tried.
@@ -52,6 +54,26 @@ pub(crate) struct Frame {
     /// At least one.
     pub(crate) routers: Vec<RouterState>,
     pub(crate) engine: EngineSettings,
+    pub(crate) sizes: Sizes,
+}
+
+/// How many GPUs a descent looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sizes {
+    /// As many as the budget allows: more GPUs make nothing worse.
+    Largest,
+    /// Smaller numbers, too, because GPUs count against a candidate.
+    All,
+}
+
+impl Sizes {
+    /// Those that matter for an objective.
+    pub(crate) fn of(objective: Objective) -> Self {
+        match objective {
+            Objective::ThroughputPerGpu | Objective::MinGpus | Objective::Cost => Self::All,
+            _ => Self::Largest,
+        }
+    }
 }
 
 /// The routers that a spec allows, in the order in which they are tried.

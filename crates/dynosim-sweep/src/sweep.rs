@@ -23,7 +23,7 @@ use crate::pareto::Front;
 use crate::prune::{Pruned, Pruner};
 use crate::record::Record;
 use crate::result::{OptimizationResult, sift};
-use crate::space::{AggregatedSpace, DisaggregatedSpace, Frame, Space, router_states};
+use crate::space::{AggregatedSpace, DisaggregatedSpace, Frame, Sizes, Space, router_states};
 use crate::state::{Mode, RouterState, State};
 use crate::trial::{Trial, TrialStore};
 use crate::variant::Variant;
@@ -433,6 +433,7 @@ impl<'a> Sweep<'a> {
             budget: self.budget,
             routers: router_states(&self.spec.router),
             engine,
+            sizes: Sizes::of(self.spec.objective),
         };
         let space: Box<dyn Space> = match mode {
             Mode::Agg => Box::new(AggregatedSpace::new(frame, usable(WorkerRole::Aggregated)?)),

@@ -5,7 +5,7 @@ use dynosim_spec::{ParallelShape, Topology};
 use super::*;
 use crate::budget::Budget;
 use crate::record::tests::record_with;
-use crate::space::{AggregatedSpace, DisaggregatedSpace, Frame};
+use crate::space::{AggregatedSpace, DisaggregatedSpace, Frame, Sizes};
 
 const SHAPES: [ParallelShape; 4] = [
     ParallelShape::tensor(1),
@@ -69,6 +69,7 @@ fn frame(routers: &[RouterState]) -> Frame {
         budget: Budget::up_to(8),
         routers: routers.to_vec(),
         engine: EngineSettings::default(),
+        sizes: Sizes::Largest,
     }
 }
 
@@ -302,4 +303,26 @@ fn workers_that_settings_do_not_allow_are_left_out() {
     let small = |state: &State| -f64::from(state.pools()[0].shape.tp);
     let visited = visits_of(&spaces, ROUND_ROBIN, 1, small);
     assert!(visited.iter().all(|state| state.engine == plain), "{tuned}: no size 1");
+}
+
+#[test]
+fn fewer_gpus_are_looked_at_where_they_count() {
+    // Three prefill workers of size 1 and a decode worker of size 2 are best, and use five of eight GPUs.
+    let frugal = |state: &State| {
+        let [prefill, decode] = state.pools()[..] else {
+            return 0.0;
+        };
+        let wanted = (prefill.shape.tp, decode.shape.tp, prefill.workers, decode.workers) == (1, 2, 3, 1);
+        if wanted { 100.0 } else { -(state.total_gpus() as f64) }
+    };
+    let best = |sizes: Sizes| {
+        let frame = Frame {
+            sizes,
+            ..frame(&[ROUND_ROBIN])
+        };
+        let space = DisaggregatedSpace::new(frame, SHAPES.to_vec(), SHAPES.to_vec());
+        let visited = visits(space, ROUND_ROBIN, 3, frugal);
+        visited.iter().map(frugal).fold(f64::MIN, f64::max)
+    };
+    assert!(best(Sizes::All) > 99.0 && best(Sizes::Largest) < 0.0);
 }

@@ -3,8 +3,10 @@
 use std::ops::RangeInclusive;
 
 use dynosim_spec::{ParallelShape, RouterMode, Topology};
+use indexmap::IndexSet;
 
-use super::{Frame, Space, smallest};
+use super::{Frame, Sizes, Space, smallest};
+use crate::budget::Budget;
 use crate::state::{RouterState, State};
 
 /// One parallel shape and a number of workers.
@@ -32,10 +34,14 @@ impl AggregatedSpace {
 
     /// Workers of this shape within the budget.
     fn workers(&self, shape: ParallelShape, router: RouterState) -> RangeInclusive<u32> {
-        let budget = self.frame.budget;
-        let least = budget.least.div_ceil(shape.gpus()).max(least_workers(router));
-        least..=budget.most / shape.gpus()
+        workers_within(self.frame.budget, shape, router)
     }
+}
+
+/// Workers of this shape within a budget.
+fn workers_within(budget: Budget, shape: ParallelShape, router: RouterState) -> RangeInclusive<u32> {
+    let least = budget.least.div_ceil(shape.gpus()).max(least_workers(router));
+    least..=budget.most / shape.gpus()
 }
 
 fn least_workers(router: RouterState) -> u32 {
@@ -80,10 +86,19 @@ impl Space for AggregatedSpace {
     }
 
     fn shapes(&self, router: RouterState) -> Vec<State> {
+        let budgets = match self.frame.sizes {
+            Sizes::Largest => vec![self.frame.budget],
+            Sizes::All => self.frame.budget.halves().collect(),
+        };
         let shapes = self.shapes.iter().copied();
-        shapes
-            .filter_map(|shape| Some(self.state(shape, self.workers(shape, router).last()?, router)))
-            .collect()
+        let states = shapes.flat_map(|shape| {
+            let most = |&budget: &Budget| workers_within(budget, shape, router).last();
+            let workers: IndexSet<u32> = budgets.iter().filter_map(most).collect();
+            workers
+                .into_iter()
+                .map(move |workers| self.state(shape, workers, router))
+        });
+        states.collect()
     }
 
     fn splits(&self, of: &State) -> Vec<State> {
@@ -121,7 +136,6 @@ impl Space for AggregatedSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Budget;
     use crate::engine_settings::EngineSettings;
 
     const ROUND_ROBIN: RouterState = RouterState::round_robin();
@@ -136,6 +150,7 @@ mod tests {
             budget,
             routers,
             engine: EngineSettings::default(),
+            sizes: Sizes::Largest,
         };
         AggregatedSpace::new(frame, shapes)
     }

@@ -1,8 +1,10 @@
 //! Disaggregated deployments within a budget.
 
 use dynosim_spec::{ParallelShape, Topology};
+use indexmap::IndexSet;
 
-use super::{Frame, Space, smallest};
+use super::{Frame, Sizes, Space, smallest};
+use crate::budget::Budget;
 use crate::state::{RouterState, State};
 
 /// A parallel shape and a number of workers for each of the two pools.
@@ -42,13 +44,6 @@ impl DisaggregatedSpace {
         }
     }
 
-    /// Numbers of prefill workers that leave room for a decode worker, each with the largest number of decode workers.
-    fn fullest(&self, (prefill_shape, decode_shape): Pair) -> impl Iterator<Item = (u32, u32)> {
-        let (budget, prefill_gpus, decode_gpus) = (self.frame.budget.most, prefill_shape.gpus(), decode_shape.gpus());
-        let most_prefill_workers = budget.saturating_sub(decode_gpus) / prefill_gpus;
-        (1..=most_prefill_workers).map(move |workers| (workers, (budget - workers * prefill_gpus) / decode_gpus))
-    }
-
     /// The fewest decode workers with which so many prefill workers reach the least number of GPUs.
     fn least_decode_workers(&self, (prefill_shape, decode_shape): Pair, prefill_workers: u32) -> u32 {
         let missing = self
@@ -58,37 +53,42 @@ impl DisaggregatedSpace {
             .saturating_sub(prefill_workers * prefill_shape.gpus());
         missing.div_ceil(decode_shape.gpus()).max(1)
     }
+}
 
-    /// The splits that use as many GPUs as any split can, if these are enough.
-    fn edge(&self, pair: Pair) -> Vec<Topology> {
-        let fullest = self.fullest(pair).map(|split| topology(pair, split));
-        let fullest: Vec<Topology> = fullest.collect();
-        let most_gpus = fullest.iter().map(Topology::total_gpus).max();
-        let edge = fullest
-            .into_iter()
-            .filter(|topology| Some(topology.total_gpus()) == most_gpus);
-        edge.filter(|topology| self.frame.budget.holds(topology.total_gpus()))
-            .collect()
-    }
+/// Numbers of prefill workers that leave room for a decode worker, each with the largest number of decode workers.
+fn fullest(budget: Budget, (prefill_shape, decode_shape): Pair) -> impl Iterator<Item = (u32, u32)> {
+    let (most, prefill_gpus, decode_gpus) = (budget.most, prefill_shape.gpus(), decode_shape.gpus());
+    let most_prefill_workers = most.saturating_sub(decode_gpus) / prefill_gpus;
+    (1..=most_prefill_workers).map(move |workers| (workers, (most - workers * prefill_gpus) / decode_gpus))
+}
 
-    /// As many workers in either pool as fit if both have equally many; where those use too few GPUs, the split on the
-    /// edge of the budget that comes closest to it.
-    fn balanced(&self, pair: Pair) -> Option<Topology> {
-        let workers = self.frame.budget.most / pair.0.gpus().saturating_add(pair.1.gpus());
-        let equal = topology(pair, (workers, workers));
-        if workers >= 1 && self.frame.budget.holds(equal.total_gpus()) {
-            return Some(equal);
-        }
-        let imbalance = |topology: &Topology| match *topology {
-            Topology::Disaggregated {
-                prefill_workers,
-                decode_workers,
-                ..
-            } => prefill_workers.abs_diff(decode_workers),
-            Topology::Aggregated { .. } => u32::MAX,
-        };
-        self.edge(pair).into_iter().min_by_key(imbalance)
+/// The splits that use as many GPUs as any split can, if these are enough.
+fn edge(budget: Budget, pair: Pair) -> Vec<Topology> {
+    let fullest: Vec<Topology> = fullest(budget, pair).map(|split| topology(pair, split)).collect();
+    let most_gpus = fullest.iter().map(Topology::total_gpus).max();
+    let edge = fullest
+        .into_iter()
+        .filter(|topology| Some(topology.total_gpus()) == most_gpus);
+    edge.filter(|topology| budget.holds(topology.total_gpus())).collect()
+}
+
+/// As many workers in either pool as fit if both have equally many; where those use too few GPUs, the split on the
+/// edge of the budget that comes closest to it.
+fn balanced(budget: Budget, pair: Pair) -> Option<Topology> {
+    let workers = budget.most / pair.0.gpus().saturating_add(pair.1.gpus());
+    let equal = topology(pair, (workers, workers));
+    if workers >= 1 && budget.holds(equal.total_gpus()) {
+        return Some(equal);
     }
+    let imbalance = |topology: &Topology| match *topology {
+        Topology::Disaggregated {
+            prefill_workers,
+            decode_workers,
+            ..
+        } => prefill_workers.abs_diff(decode_workers),
+        Topology::Aggregated { .. } => u32::MAX,
+    };
+    edge(budget, pair).into_iter().min_by_key(imbalance)
 }
 
 fn topology((prefill_shape, decode_shape): Pair, (prefill_workers, decode_workers): (u32, u32)) -> Topology {
@@ -104,7 +104,7 @@ impl Space for DisaggregatedSpace {
     fn states(&self) -> Vec<State> {
         let mut states = Vec::new();
         for pair in self.pairs() {
-            for (prefill_workers, most) in self.fullest(pair) {
+            for (prefill_workers, most) in fullest(self.frame.budget, pair) {
                 for decode_workers in self.least_decode_workers(pair, prefill_workers)..=most {
                     let topology = topology(pair, (prefill_workers, decode_workers));
                     states.extend(self.frame.routers.iter().map(|&router| self.state(topology, router)));
@@ -132,7 +132,7 @@ impl Space for DisaggregatedSpace {
 
     fn size(&self) -> u64 {
         let splits = |pair: Pair| -> u64 {
-            let decode_workers = self.fullest(pair).map(|(prefill_workers, most)| {
+            let decode_workers = fullest(self.frame.budget, pair).map(|(prefill_workers, most)| {
                 let least = self.least_decode_workers(pair, prefill_workers);
                 (u64::from(most) + 1).saturating_sub(u64::from(least))
             });
@@ -142,11 +142,18 @@ impl Space for DisaggregatedSpace {
     }
 
     fn shapes(&self, router: RouterState) -> Vec<State> {
-        let balanced = self.pairs().filter_map(|pair| self.balanced(pair));
-        balanced.map(|topology| self.state(topology, router)).collect()
+        let budgets = match self.frame.sizes {
+            Sizes::Largest => vec![self.frame.budget],
+            Sizes::All => self.frame.budget.halves().collect(),
+        };
+        let topologies = self.pairs().flat_map(|pair| {
+            let balanced = budgets.iter().filter_map(move |&budget| balanced(budget, pair));
+            balanced.collect::<IndexSet<Topology>>()
+        });
+        topologies.map(|topology| self.state(topology, router)).collect()
     }
 
-    /// The splits that use as many GPUs as any split can.
+    /// The splits that use as many GPUs as any split can within a budget.
     fn splits(&self, of: &State) -> Vec<State> {
         let Topology::Disaggregated {
             prefill_shape,
@@ -156,8 +163,18 @@ impl Space for DisaggregatedSpace {
         else {
             return Vec::new();
         };
-        let edge = self.edge((prefill_shape, decode_shape)).into_iter();
-        edge.map(|topology| self.state(topology, of.router)).collect()
+        let pair = (prefill_shape, decode_shape);
+        let splits: IndexSet<Topology> = match self.frame.sizes {
+            Sizes::Largest => edge(self.frame.budget, pair).into_iter().collect(),
+            Sizes::All => {
+                let budgets = self.frame.budget.ladder();
+                budgets.flat_map(|budget| edge(budget, pair)).collect()
+            }
+        };
+        splits
+            .into_iter()
+            .map(|topology| self.state(topology, of.router))
+            .collect()
     }
 
     fn routers(&self, of: &State) -> Vec<State> {
@@ -175,7 +192,6 @@ impl Space for DisaggregatedSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Budget;
     use crate::engine_settings::EngineSettings;
 
     const ROUND_ROBIN: RouterState = RouterState::round_robin();
@@ -190,6 +206,7 @@ mod tests {
             budget,
             routers: vec![ROUND_ROBIN],
             engine: EngineSettings::default(),
+            sizes: Sizes::Largest,
         };
         DisaggregatedSpace::new(frame, sizes.clone(), sizes)
     }
@@ -264,5 +281,20 @@ mod tests {
         // 2 and 2 workers of sizes 4 and 2 use 12 GPUs only; on the edge, 3 and 2 are closest to equal.
         assert!(shapes.contains(&[4, 2, 3, 2]), "{shapes:?}");
         assert!(shapes.contains(&[1, 1, 8, 8]), "{shapes:?}");
+    }
+
+    #[test]
+    fn smaller_sizes_are_states_too() {
+        let mut space = within(Budget { least: 3, most: 16 });
+        space.frame.sizes = Sizes::All;
+        let states = space.states();
+        let shapes = space.shapes(ROUND_ROBIN);
+        assert!(shapes.iter().all(|shape| states.contains(shape)));
+        let at = |workers: u32| numbers(&shapes).contains(&[1, 1, workers, workers]);
+        assert!(at(8) && at(4) && at(2) && !at(1), "half of the budget, a quarter");
+        let splits = space.splits(&shapes[0]);
+        assert!(splits.iter().all(|split| states.contains(split)));
+        let gpus: IndexSet<u64> = splits.iter().map(State::total_gpus).collect();
+        assert!(gpus.contains(&16) && gpus.contains(&3) && gpus.contains(&7), "{gpus:?}");
     }
 }

@@ -21,6 +21,7 @@
 //! | `summary`, `question` | the result of a sweep as text, and what was asked for |
 //! | `aligned_table` | tables of text |
 //! | `step_times` | where step times come from, as text |
+//! | [`inputs`] | what a result rests on, with digests |
 //! | `overload` | whether requests arrived faster than they were served |
 //! | [`calibrate`] | the constants of an engine that bring simulations closest to measured points |
 //! | [`validation`] | measured points, the same points simulated, and what comes of the comparison |
@@ -50,6 +51,7 @@ mod aligned_table;
 pub mod calibrate;
 mod error;
 mod error_bands;
+pub mod inputs;
 mod overload;
 mod question;
 mod run;

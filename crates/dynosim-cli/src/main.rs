@@ -7,7 +7,10 @@
 //! | `args` | the command line |
 //! | `spec` | reading spec files |
 //! | `run`, `report_table`, `requests_csv` | one simulation and how its outcome is shown |
-//! | `sweep`, `progress_bar` | a search, its files and its progress |
+//! | `sweep`, `progress` | a search, its files and how far it is |
+//! | `sweep_job`, `journal`, `shard`, `merge`, `stop` | searches that are kept, resumed, stopped, made in parts and put together |
+//! | `diff` | what differs between two results |
+//! | `changes` | where two documents differ |
 //! | `validate` | simulations compared with measurements |
 //! | `calibrate`, `date` | constants fitted to measurements, and the day on which that is done |
 //! | `timing` | step times and KV capacities for a file of points |
@@ -17,16 +20,23 @@
 
 mod args;
 mod calibrate;
+mod changes;
 mod date;
+mod diff;
 mod error;
+mod journal;
+mod merge;
 mod names;
 mod output;
-mod progress_bar;
+mod progress;
 mod report_table;
 mod requests_csv;
 mod run;
+mod shard;
 mod spec;
+mod stop;
 mod sweep;
+mod sweep_job;
 mod timing;
 mod validate;
 
@@ -48,7 +58,9 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<(), CliError> {
     match command {
         Command::Run(args) => run::run(&args),
-        Command::Sweep(args) => sweep::sweep(&args),
+        Command::Sweep(args) => sweep_job::sweep(&args.sweep, &args.part),
+        Command::Merge(args) => merge::merge(&args),
+        Command::Diff(args) => diff::diff(&args),
         Command::Validate(args) => validate::validate(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Timing(args) => timing::timing(&args),

@@ -3,7 +3,9 @@
 mod bad_input;
 mod calibrate;
 mod command;
+mod diff;
 mod experts;
+mod long_work;
 mod readme;
 mod run;
 mod sweep;
@@ -20,6 +22,8 @@ fn version_and_help_are_there() {
         &["--help"][..],
         &["run", "--help"],
         &["sweep", "--help"],
+        &["merge", "--help"],
+        &["diff", "--help"],
         &["timing", "--help"],
         &["validate", "--help"],
         &["calibrate", "--help"],

@@ -16,6 +16,7 @@
 //! | `timing` | step times and KV capacities for a file of points |
 //! | `names` | what is bundled |
 //! | `output` | everything that is printed or written |
+//! | `parquet_table` | a CSV table as a Parquet file, with the feature `parquet` |
 //! | `error` | messages and exit codes |
 
 mod args;
@@ -28,6 +29,8 @@ mod journal;
 mod merge;
 mod names;
 mod output;
+#[cfg(feature = "parquet")]
+mod parquet_table;
 mod progress;
 mod report_table;
 mod requests_csv;

@@ -207,7 +207,7 @@ impl Findings {
 
 fn write_tables(folder: &Path, result: &OptimizationResult) -> Result<(), CliError> {
     for (name, records) in [("evaluated.csv", &result.evaluated), ("feasible.csv", &result.feasible)] {
-        output::write(&folder.join(name), &table(&result.modes, records)?)?;
+        output::write_table(&folder.join(name), &table(&result.modes, records)?)?;
     }
     Ok(())
 }

@@ -6,6 +6,8 @@ mod command;
 mod diff;
 mod experts;
 mod long_work;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod readme;
 mod run;
 mod sweep;

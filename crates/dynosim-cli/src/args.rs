@@ -6,6 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use dynosim::export::ApiVersion;
 use dynosim::spec::Backend;
 
+use crate::shard::ShardArg;
+
 const EXAMPLES: &str = "\
 Examples:
   dynosim run deployment.json                      one simulation, its metrics as a table
@@ -16,7 +18,7 @@ Examples:
   dynosim models                                   models known by name
 
 Exit status: 0 on success, 1 if a simulation fails or output cannot be written,
-2 if arguments, specs, traces or tables cannot be used.";
+2 if arguments, specs, traces or tables cannot be used, 130 if it was interrupted.";
 
 /// Simulates LLM-serving deployments: how does one do, and which should I run?
 #[derive(Debug, Parser)]
@@ -31,7 +33,11 @@ pub(crate) enum Command {
     /// Simulate one deployment
     Run(RunArgs),
     /// Search for the best deployment within a GPU budget
-    Sweep(SweepArgs),
+    Sweep(SweepJobArgs),
+    /// Put the shards of a sweep together
+    Merge(MergeArgs),
+    /// Show what differs between two results of sweeps
+    Diff(DiffArgs),
     /// Compare simulations with measurements of real deployments
     Validate(ValidateArgs),
     /// Fit constants of an engine to measurements of real deployments
@@ -79,13 +85,83 @@ With --out, DIR holds evaluated.csv (every visited state), feasible.csv (best fi
 result.json, which depend neither on the host nor on --max-parallel-evals. With --mode compare,
 DIR/agg and DIR/disagg hold these, and DIR/result.json says which mode is chosen.
 
+While a sweep runs, DIR/journal.jsonl keeps every simulation that has ended; it is removed with the
+last file written. Ctrl-C and SIGTERM end a sweep after the simulations under way, with the result
+so far and exit status 130; a second one ends it at once. Either way, and after a crash, --resume DIR
+goes on, and the files are the same as without an interruption.
+
+--shard makes a part of an exhaustive search, on whatever machine; its journal is its result, and
+`dynosim merge` puts all parts together.
+
 Examples:
   dynosim sweep budget.json
   dynosim sweep budget.json --mode compare --out results
-  dynosim sweep budget.json --max-parallel-evals 2";
+  dynosim sweep budget.json --max-parallel-evals 2
+  dynosim sweep budget.json --resume results
+  dynosim sweep budget.json --shard 1/7 --out shard-1";
 
 #[derive(Debug, Args)]
 #[command(after_help = SWEEP_EXAMPLES)]
+pub(crate) struct SweepJobArgs {
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
+    #[command(flatten)]
+    pub(crate) part: PartArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PartArgs {
+    /// Go on with an unfinished sweep in this folder, instead of --out
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    pub(crate) resume: Option<PathBuf>,
+    /// Make only the simulations of one part of an exhaustive search, 1/N to N/N
+    #[arg(long, value_name = "I/N")]
+    pub(crate) shard: Option<ShardArg>,
+}
+
+const MERGE_EXAMPLES: &str = "\
+Every shard is a folder that `dynosim sweep SPEC --shard I/N --out SHARD_DIR` has filled. Spec and
+options are those of the shards. Prints and writes exactly what one sweep on one machine does.
+
+Examples:
+  dynosim merge budget.json shard-1 shard-2 shard-3 --out results";
+
+#[derive(Debug, Args)]
+#[command(after_help = MERGE_EXAMPLES)]
+pub(crate) struct MergeArgs {
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
+    /// Folders of all shards, in any order
+    #[arg(required = true, value_name = "SHARD_DIR")]
+    pub(crate) shards: Vec<PathBuf>,
+}
+
+const DIFF_EXAMPLES: &str = "\
+Compares what the results rest on, specs, best states with their main figures, the counts of the
+certificates and, if evaluated.csv lies beside both, single candidates: those that are feasible in one
+only, and the ten largest changes of the score. OLD and NEW are folders with a result.json, or such
+files.
+
+Exit status: 0 if nothing differs, 1 if something does, 2 if there is trouble.
+
+Examples:
+  dynosim diff results-before results-after
+  dynosim diff before/result.json after/result.json --json";
+
+#[derive(Debug, Args)]
+#[command(after_help = DIFF_EXAMPLES)]
+pub(crate) struct DiffArgs {
+    /// The first result
+    pub(crate) old: PathBuf,
+    /// The second result
+    pub(crate) new: PathBuf,
+    /// Print all differences as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a sweep and the merging of its parts have in common.
+#[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
     /// The sweep: a `ReplayOptimizeSpec` as JSON; `-` reads standard input
     pub(crate) spec: PathBuf,
@@ -98,6 +174,9 @@ pub(crate) struct SweepArgs {
     /// Simulations to run at the same time, instead of maxParallelEvals of the spec
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_parallel_evals: Option<u32>,
+    /// How often to say on standard error how far it is, 0 for never; on a terminal, a bar does
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=86_400))]
+    pub(crate) progress: u64,
     #[command(flatten)]
     pub(crate) tables: PerfdataArg,
 }
@@ -110,6 +189,17 @@ pub(crate) enum ModeArg {
     Agg,
     /// Both kinds, and the better of their best states
     Compare,
+}
+
+impl ModeArg {
+    /// As the command line calls it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Disagg => "disagg",
+            Self::Agg => "agg",
+            Self::Compare => "compare",
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,9 @@ use dynosim::timing::TimingError;
 
 use crate::output;
 
+/// Exit code of what was interrupted, as shells have it for Ctrl-C.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// Why the command ends early.
 #[derive(Debug)]
 pub(crate) enum CliError {
@@ -17,6 +20,10 @@ pub(crate) enum CliError {
     Input(String),
     /// What the user gave is fine, but it did not work out; exit code 1.
     Failure(String),
+    /// What was compared is not the same, as has been shown; exit code 1.
+    Differs,
+    /// Somebody asked to stop; exit code 130.
+    Interrupted(String),
     /// Nobody reads standard output any more, as behind `head`. That is no mistake.
     OutputClosed,
 }
@@ -32,6 +39,8 @@ impl CliError {
         match self {
             Self::Input(message) => Self::Input(format!("{file}: {message}")),
             Self::Failure(message) => Self::Failure(format!("{file}: {message}")),
+            Self::Interrupted(message) => Self::Interrupted(message),
+            Self::Differs => Self::Differs,
             Self::OutputClosed => Self::OutputClosed,
         }
     }
@@ -47,6 +56,11 @@ impl CliError {
                 output::note(&format!("error: {message}"));
                 ExitCode::FAILURE
             }
+            Self::Interrupted(message) => {
+                output::note(message);
+                ExitCode::from(INTERRUPTED)
+            }
+            Self::Differs => ExitCode::FAILURE,
             Self::OutputClosed => ExitCode::SUCCESS,
         }
     }

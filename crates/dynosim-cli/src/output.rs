@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use crate::error::CliError;
+#[cfg(feature = "parquet")]
+use crate::parquet_table::parquet_table;
 
 /// Prints a result.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
@@ -40,6 +42,25 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     }
     check_place(path)?;
     fs::write(path, text).map_err(|error| cannot_write(path, &error))
+}
+
+/// Writes a CSV table to a file, and beside it as a Parquet file if the program was built with the feature `parquet`; or
+/// prints it if the file is `-`.
+pub(crate) fn write_table(path: &Path, csv_text: &str) -> Result<(), CliError> {
+    write(path, csv_text)?;
+    #[cfg(feature = "parquet")]
+    if !is_standard_stream(path) {
+        write_parquet(&path.with_extension("parquet"), csv_text)?;
+    }
+    Ok(())
+}
+
+#[cfg(feature = "parquet")]
+fn write_parquet(path: &Path, csv_text: &str) -> Result<(), CliError> {
+    let bytes = parquet_table(csv_text)
+        .map_err(|error| CliError::Failure(format!("cannot write {}: {error}", path.display())))?;
+    check_place(path)?;
+    fs::write(path, bytes).map_err(|error| cannot_write(path, &error))
 }
 
 /// Fails if a file cannot be written because it is a folder, or because the folder that it is to be in is not

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), CliError> {
 
     output::warn(&outcome.report.warnings);
     if let Some(path) = &args.requests {
-        output::write(path, &requests_csv(&workload, &outcome)?)?;
+        output::write_table(path, &requests_csv(&workload, &outcome)?)?;
     }
     if let Some(path) = &args.report {
         return output::write(path, &report_json(&outcome.report)?);

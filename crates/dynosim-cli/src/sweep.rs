@@ -1,22 +1,47 @@
 //! A search over deployments.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use dynosim::spec::{Checked, ReplayOptimizeSpec};
-use dynosim::sweep::{Comparison, Mode, OptimizationResult, Record, Sweep, SweepError, write_csv};
+use dynosim::sweep::{Comparison, Mode, OptimizationResult, Record, Sweep, SweepError, TrialStore, write_csv};
 use dynosim::{Error, StepTimes, summary_with_step_times, sweep_scenario, sweep_warnings, timing_provider};
 
 use crate::args::{ModeArg, SweepArgs};
 use crate::error::{CliError, chain};
 use crate::output;
-use crate::progress_bar::{progress_bar, show_progress};
+use crate::progress::Progress;
 use crate::spec;
 
 /// Rows of printed tables.
 const ROWS: usize = 10;
 
-/// Searches what a spec file describes, and shows and writes what is found.
-pub(crate) fn sweep(args: &SweepArgs) -> Result<(), CliError> {
+/// What is asked for, and what is to be said about it.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) spec: ReplayOptimizeSpec,
+    warnings: Vec<String>,
+}
+
+/// How a search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Finished,
+    /// Somebody asked to stop; what was shown and written is the result so far.
+    Interrupted,
+}
+
+/// What a sweep takes from others while it runs, besides its spec.
+#[derive(Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    /// What is known of simulations, and is to be kept of them.
+    pub(crate) trials: Option<&'a dyn TrialStore>,
+    /// Whether to stop.
+    pub(crate) stop: &'a AtomicBool,
+}
+
+/// Reads a spec file.
+pub(crate) fn read(args: &SweepArgs) -> Result<Asked, CliError> {
     let Checked {
         value: mut spec,
         mut warnings,
@@ -24,48 +49,87 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<(), CliError> {
     spec::check_trace(&spec.workload).map_err(|error| error.about(&spec::name(&args.spec)))?;
     warnings.extend(spec::perfdata_warning(&args.tables, &spec.timing));
     spec.max_parallel_evals = args.max_parallel_evals.or(spec.max_parallel_evals);
-    if let Some(folder) = &args.out {
-        // Before the work, so that a typing error does not cost it.
-        output::make_folder(folder)?;
+    Ok(Asked { spec, warnings })
+}
+
+/// Searches what is asked for, and shows and writes what is found.
+pub(crate) fn search(
+    args: &SweepArgs,
+    folder: Option<&Path>,
+    asked: &Asked,
+    surroundings: Surroundings<'_>,
+) -> Result<Ending, CliError> {
+    let found = with_sweep(args, asked, surroundings, |sweep| {
+        Ok(match args.mode {
+            ModeArg::Disagg => Findings::Search(Box::new(sweep.optimize_dense_disagg()?)),
+            ModeArg::Agg => Findings::Search(Box::new(sweep.optimize_dense_agg()?)),
+            ModeArg::Compare => Findings::Comparison(Box::new(sweep.compare_agg_and_disagg()?)),
+        })
+    });
+    let findings = match found? {
+        Err(SweepError::Stopped) => return Ok(Ending::Interrupted),
+        findings => findings.map_err(Error::from)?,
+    };
+    let ending = findings.ending();
+    if ending == Ending::Interrupted && findings.visited() == 0 {
+        return Ok(ending);
     }
 
-    let modes: &[Mode] = match args.mode {
-        ModeArg::Disagg => &[Mode::Disagg],
-        ModeArg::Agg => &[Mode::Agg],
-        ModeArg::Compare => &[Mode::Agg, Mode::Disagg],
-    };
-    let scenario = sweep_scenario(&spec, modes);
-    let scenario = scenario.map_err(|error| spec::with_trace_place(error.into(), &spec.workload))?;
-    let perfdata = args.tables.perfdata.as_deref();
-    let provider = timing_provider(&spec.timing, &spec.engine, perfdata);
-    let step_times = StepTimes::built_in(&spec.timing, &spec.engine, &spec.hardware, perfdata);
-    warnings.extend(sweep_warnings(&spec, modes, &step_times));
-    let bar = progress_bar();
-    let show = |done, planned| show_progress(&bar, done, planned);
-    let sweep = Sweep::new(&spec, scenario, provider.as_ref()).map_err(Error::from)?;
-    let sweep = sweep.with_warnings(warnings).with_progress(&show);
-    let findings = match args.mode {
-        ModeArg::Disagg => sweep
-            .optimize_dense_disagg()
-            .map(|result| Findings::Search(Box::new(result))),
-        ModeArg::Agg => sweep
-            .optimize_dense_agg()
-            .map(|result| Findings::Search(Box::new(result))),
-        ModeArg::Compare => sweep
-            .compare_agg_and_disagg()
-            .map(|comparison| Findings::Comparison(Box::new(comparison))),
-    };
-    bar.finish_and_clear();
-    let findings = findings.map_err(Error::from)?;
-
     findings.tell_beside_the_result();
-    let written = match &args.out {
+    let written = match folder {
         Some(folder) => findings.write(folder),
         None => Ok(()),
     };
     // If the files cannot be written, at least what is printed is not lost.
-    output::print(&findings.text(&step_times))?;
-    written
+    output::print(&findings.text(&step_times(args, &asked.spec)))?;
+    written.map(|()| ending)
+}
+
+/// Sets up the sweep that is asked for, and lets it do something.
+///
+/// # Errors
+/// If it cannot be set up; what comes of it is the value.
+pub(crate) fn with_sweep<T>(
+    args: &SweepArgs,
+    asked: &Asked,
+    surroundings: Surroundings<'_>,
+    act: impl FnOnce(&Sweep<'_>) -> Result<T, SweepError>,
+) -> Result<Result<T, SweepError>, CliError> {
+    let spec = &asked.spec;
+    let modes = modes(args.mode);
+    let scenario = sweep_scenario(spec, modes);
+    let scenario = scenario.map_err(|error| spec::with_trace_place(error.into(), &spec.workload))?;
+    let provider = timing_provider(&spec.timing, &spec.engine, args.tables.perfdata.as_deref());
+    let mut warnings = asked.warnings.clone();
+    warnings.extend(sweep_warnings(spec, modes, &step_times(args, spec)));
+    let sweep = Sweep::new(spec, scenario, provider.as_ref()).map_err(Error::from)?;
+    let progress = Progress::every(args.progress);
+    let show = |done, planned| progress.show(done, planned);
+    let mut sweep = sweep
+        .with_warnings(warnings)
+        .with_progress(&show)
+        .with_stop(surroundings.stop);
+    if let Some(trials) = surroundings.trials {
+        sweep = sweep.with_trials(trials);
+    }
+    let outcome = act(&sweep);
+    drop(sweep);
+    progress.end();
+    Ok(outcome)
+}
+
+/// The kinds of deployments that are searched.
+pub(crate) const fn modes(mode: ModeArg) -> &'static [Mode] {
+    match mode {
+        ModeArg::Disagg => &[Mode::Disagg],
+        ModeArg::Agg => &[Mode::Agg],
+        ModeArg::Compare => &[Mode::Agg, Mode::Disagg],
+    }
+}
+
+fn step_times(args: &SweepArgs, spec: &ReplayOptimizeSpec) -> StepTimes {
+    let perfdata = args.tables.perfdata.as_deref();
+    StepTimes::built_in(&spec.timing, &spec.engine, &spec.hardware, perfdata)
 }
 
 enum Findings {
@@ -81,15 +145,32 @@ impl Findings {
         }
     }
 
-    /// Warnings, and how long it took on this host.
-    fn tell_beside_the_result(&self) {
-        let results: Vec<&OptimizationResult> = match self {
+    fn ending(&self) -> Ending {
+        if self.results().iter().all(|result| result.certificate.finished) {
+            Ending::Finished
+        } else {
+            Ending::Interrupted
+        }
+    }
+
+    /// States that have a record.
+    fn visited(&self) -> usize {
+        self.results().iter().map(|result| result.evaluated.len()).sum()
+    }
+
+    fn results(&self) -> Vec<&OptimizationResult> {
+        match self {
             Self::Search(result) => vec![result],
             Self::Comparison(comparison) => {
                 let sides = [&comparison.agg, &comparison.disagg];
                 sides.into_iter().flatten().collect()
             }
-        };
+        }
+    }
+
+    /// Warnings, and how long it took on this host.
+    fn tell_beside_the_result(&self) {
+        let results = self.results();
         let mut told: Vec<&String> = Vec::new();
         for warning in results.iter().flat_map(|result| &result.warnings) {
             if !told.contains(&warning) {
@@ -126,7 +207,7 @@ impl Findings {
 
 fn write_tables(folder: &Path, result: &OptimizationResult) -> Result<(), CliError> {
     for (name, records) in [("evaluated.csv", &result.evaluated), ("feasible.csv", &result.feasible)] {
-        output::write(&folder.join(name), &table(&result.modes, records)?)?;
+        output::write_table(&folder.join(name), &table(&result.modes, records)?)?;
     }
     Ok(())
 }

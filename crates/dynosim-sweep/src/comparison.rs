@@ -28,7 +28,8 @@ impl Comparison {
     /// Chooses between the results of two searches.
     ///
     /// # Errors
-    /// [`SweepError::NothingToCompare`] if both failed.
+    /// [`SweepError::NothingToCompare`] if both failed, [`SweepError::Stopped`] if they were stopped before the first
+    /// simulation ended.
     pub(crate) fn new(
         agg: Result<OptimizationResult, SweepError>,
         disagg: Result<OptimizationResult, SweepError>,
@@ -43,8 +44,9 @@ impl Comparison {
             sides => sides,
         };
         let sides = [&agg, &disagg].into_iter().filter_map(|side| side.as_ref().ok());
+        // Only a search that was stopped at once has visited no state.
         let chosen_best = best(sides.filter_map(OptimizationResult::best)).cloned();
-        let chosen_best = chosen_best.expect("a search that succeeds has visited a state");
+        let chosen_best = chosen_best.ok_or(SweepError::Stopped)?;
         Ok(Self {
             agg,
             disagg,

@@ -106,6 +106,9 @@ pub enum SweepError {
         #[source]
         disagg: Box<SweepError>,
     },
+    /// Somebody asked to stop before any simulation had ended.
+    #[error("stopped before the first simulation ended")]
+    Stopped,
     /// The threads that run simulations cannot be started.
     #[error("cannot start {threads} threads for simulations; set maxParallelEvals to a smaller number")]
     Threads {

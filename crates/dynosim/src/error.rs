@@ -47,6 +47,17 @@ pub enum Error {
         #[source]
         source: SpecError,
     },
+    /// A file that a result rests on cannot be read.
+    #[error("cannot read {what} {}", path.display())]
+    InputFile {
+        /// What it is.
+        what: String,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
     /// The sweep cannot be made.
     #[error(transparent)]
     Sweep(#[from] SweepError),

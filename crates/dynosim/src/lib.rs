@@ -23,6 +23,7 @@
 //! | `summary`, `question` | the result of a sweep as text, and what was asked for |
 //! | `aligned_table` | tables of text |
 //! | `step_times` | where step times come from, as text |
+//! | [`inputs`] | what a result rests on, with digests |
 //! | `overload` | whether requests arrived faster than they were served |
 //! | [`answer`] | everything that one gets from a sweep, as text and as files |
 //! | `requests_csv` | a line per request |
@@ -64,6 +65,7 @@ pub mod explain;
 pub mod export;
 #[cfg(feature = "html")]
 pub mod html_report;
+pub mod inputs;
 mod overload;
 mod question;
 mod requests_csv;

@@ -33,6 +33,13 @@ impl Ran {
         }
         self
     }
+
+    /// Checks the exit code of what has nothing to say besides its result.
+    #[track_caller]
+    pub(crate) fn ends_quietly(self, code: i32) -> Self {
+        assert_eq!((self.code, self.stderr.as_str()), (Some(code), ""), "{self:?}");
+        self
+    }
 }
 
 /// Runs the binary without input.

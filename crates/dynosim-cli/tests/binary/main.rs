@@ -3,8 +3,12 @@
 mod bad_input;
 mod calibrate;
 mod command;
+mod diff;
 mod experts;
 mod export;
+mod long_work;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod readme;
 mod run;
 mod sweep;
@@ -21,6 +25,8 @@ fn version_and_help_are_there() {
         &["--help"][..],
         &["run", "--help"],
         &["sweep", "--help"],
+        &["merge", "--help"],
+        &["diff", "--help"],
         &["timing", "--help"],
         &["validate", "--help"],
         &["calibrate", "--help"],

@@ -77,13 +77,14 @@ pub(crate) struct RunArgs {
 }
 
 const SWEEP_EXAMPLES: &str = "\
-Prints the best state, a table of the ten best, and what candidates were made of. If no state is
+Prints the best state, a table of the ten best, and what was seen of the space. If no state is
 feasible, it says by how much the closest ones miss their bounds; that is an answer, too, and the
-exit status is 0.
+exit status is 0. --explain and --out say why, too, and how sure that is.
 
-With --out, DIR holds evaluated.csv (every visited state), feasible.csv (best first) and
-result.json, which depend neither on the host nor on --max-parallel-evals. With --mode compare,
-DIR/agg and DIR/disagg hold these, and DIR/result.json says which mode is chosen.
+With --out, DIR holds result.json, evaluated.csv (every visited state), feasible.csv (best first),
+pareto.csv, requests.csv and report.html, which depend neither on the host nor on
+--max-parallel-evals. With --mode compare, DIR/agg and DIR/disagg hold these, and DIR/result.json
+says which mode is chosen.
 
 While a sweep runs, DIR/journal.jsonl keeps every simulation that has ended; it is removed with the
 last file written. Ctrl-C and SIGTERM end a sweep after the simulations under way, with the result
@@ -171,6 +172,8 @@ pub(crate) struct SweepArgs {
     /// Write the results into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) answer: AnswerArgs,
     /// Simulations to run at the same time, instead of maxParallelEvals of the spec
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_parallel_evals: Option<u32>,
@@ -181,13 +184,40 @@ pub(crate) struct SweepArgs {
     pub(crate) tables: PerfdataArg,
 }
 
+/// How much of an answer is wanted.
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
+    /// Say why the best states are what they are, and how sure that is; --out does so anyway
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Only search, even with --out
+    #[arg(long, conflicts_with = "explain")]
+    pub(crate) quick: bool,
+    /// Best outcomes to explain and to repeat
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) top: u32,
+    /// Repetitions of each, with other seeds and other beginnings of the load; 0 for none, and for no other loads
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = repeats)]
+    pub(crate) repeats: u32,
+}
+
+/// No repetitions, or as many as have a spread.
+fn repeats(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(repeats @ (0 | 2..=1000)) => Ok(repeats),
+        _ => Err("must be 0, or from 2 to 1000".to_owned()),
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeArg {
     /// Prompts and outputs are computed by separate pools
     Disagg,
     /// Every worker computes both
     Agg,
-    /// Both kinds, and the better of their best states
+    /// Both kinds in one space
+    All,
+    /// Both kinds, one after the other, and the better of their best states
     Compare,
 }
 
@@ -197,6 +227,7 @@ impl ModeArg {
         match self {
             Self::Disagg => "disagg",
             Self::Agg => "agg",
+            Self::All => "all",
             Self::Compare => "compare",
         }
     }

@@ -1,11 +1,17 @@
 //! A search over deployments.
 
+use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use dynosim::answer::{Answer, AnswerOptions, Answering, comparison_json};
+use dynosim::inputs::Inputs;
 use dynosim::spec::{Checked, ReplayOptimizeSpec};
-use dynosim::sweep::{Comparison, Mode, OptimizationResult, Record, Sweep, SweepError, TrialStore, write_csv};
-use dynosim::{Error, StepTimes, summary_with_step_times, sweep_scenario, sweep_warnings, timing_provider};
+use dynosim::sweep::{
+    Comparison, MemoryTrials, Mode, OptimizationResult, Progress as ShowProgress, Record, Sweep, SweepError, TrialStore,
+};
+use dynosim::timing::TimingProvider;
+use dynosim::{Error, Scenario, StepTimes, sweep_scenario, sweep_warnings, timing_provider};
 
 use crate::args::{ModeArg, SweepArgs};
 use crate::error::{CliError, chain};
@@ -59,16 +65,28 @@ pub(crate) fn search(
     asked: &Asked,
     surroundings: Surroundings<'_>,
 ) -> Result<Ending, CliError> {
-    let found = with_sweep(args, asked, surroundings, |sweep| {
-        Ok(match args.mode {
-            ModeArg::Disagg => Findings::Search(Box::new(sweep.optimize_dense_disagg()?)),
-            ModeArg::Agg => Findings::Search(Box::new(sweep.optimize_dense_agg()?)),
-            ModeArg::Compare => Findings::Comparison(Box::new(sweep.compare_agg_and_disagg()?)),
-        })
+    let memory = MemoryTrials::default();
+    let trials: &dyn TrialStore = surroundings.trials.unwrap_or(&memory);
+    let surroundings = Surroundings {
+        trials: Some(trials),
+        ..surroundings
+    };
+    let explain = (args.answer.explain || folder.is_some()) && !args.answer.quick;
+    let found = with_sweep(args, asked, surroundings, |bench| {
+        let found = find(args.mode, bench.sweep)?;
+        let answers = Answers {
+            bench,
+            args,
+            asked,
+            trials,
+            stop: surroundings.stop,
+            explain,
+        };
+        answers.of(found)
     });
     let findings = match found? {
-        Err(SweepError::Stopped) => return Ok(Ending::Interrupted),
-        findings => findings.map_err(Error::from)?,
+        Err(Error::Sweep(SweepError::Stopped)) => return Ok(Ending::Interrupted),
+        findings => findings?,
     };
     let ending = findings.ending();
     if ending == Ending::Interrupted && findings.visited() == 0 {
@@ -81,20 +99,28 @@ pub(crate) fn search(
         None => Ok(()),
     };
     // If the files cannot be written, at least what is printed is not lost.
-    output::print(&findings.text(&step_times(args, &asked.spec)))?;
+    output::print(&findings.text())?;
     written.map(|()| ending)
+}
+
+/// A sweep, and what it was made of.
+pub(crate) struct Bench<'b, 'a> {
+    pub(crate) sweep: &'b Sweep<'a>,
+    scenario: &'b Scenario,
+    provider: &'b dyn TimingProvider,
+    show: ShowProgress<'b>,
 }
 
 /// Sets up the sweep that is asked for, and lets it do something.
 ///
 /// # Errors
 /// If it cannot be set up; what comes of it is the value.
-pub(crate) fn with_sweep<T>(
+pub(crate) fn with_sweep<T, E>(
     args: &SweepArgs,
     asked: &Asked,
     surroundings: Surroundings<'_>,
-    act: impl FnOnce(&Sweep<'_>) -> Result<T, SweepError>,
-) -> Result<Result<T, SweepError>, CliError> {
+    act: impl FnOnce(&Bench<'_, '_>) -> Result<T, E>,
+) -> Result<Result<T, E>, CliError> {
     let spec = &asked.spec;
     let modes = modes(args.mode);
     let scenario = sweep_scenario(spec, modes);
@@ -102,7 +128,7 @@ pub(crate) fn with_sweep<T>(
     let provider = timing_provider(&spec.timing, &spec.engine, args.tables.perfdata.as_deref());
     let mut warnings = asked.warnings.clone();
     warnings.extend(sweep_warnings(spec, modes, &step_times(args, spec)));
-    let sweep = Sweep::new(spec, scenario, provider.as_ref()).map_err(Error::from)?;
+    let sweep = Sweep::new(spec, scenario.clone(), provider.as_ref()).map_err(Error::from)?;
     let progress = Progress::every(args.progress);
     let show = |done, planned| progress.show(done, planned);
     let mut sweep = sweep
@@ -112,10 +138,95 @@ pub(crate) fn with_sweep<T>(
     if let Some(trials) = surroundings.trials {
         sweep = sweep.with_trials(trials);
     }
-    let outcome = act(&sweep);
+    let outcome = act(&Bench {
+        sweep: &sweep,
+        scenario: &scenario,
+        provider: provider.as_ref(),
+        show: &show,
+    });
     drop(sweep);
     progress.end();
     Ok(outcome)
+}
+
+/// What a search comes to, before anybody asks why.
+enum Found {
+    Search(Box<OptimizationResult>),
+    Comparison(Box<Comparison>),
+}
+
+fn find(mode: ModeArg, sweep: &Sweep<'_>) -> Result<Found, SweepError> {
+    Ok(match mode {
+        ModeArg::Disagg | ModeArg::Agg | ModeArg::All => Found::Search(Box::new(sweep.optimize(modes(mode))?)),
+        ModeArg::Compare => Found::Comparison(Box::new(sweep.compare_agg_and_disagg()?)),
+    })
+}
+
+/// Makes answers of results.
+struct Answers<'x, 'b, 'a> {
+    bench: &'x Bench<'b, 'a>,
+    args: &'x SweepArgs,
+    asked: &'x Asked,
+    trials: &'x dyn TrialStore,
+    stop: &'x AtomicBool,
+    explain: bool,
+}
+
+impl Answers<'_, '_, '_> {
+    fn of(&self, found: Found) -> Result<Findings, Error> {
+        Ok(match found {
+            Found::Search(result) => Findings::Search(Box::new(self.answer(*result, self.args.mode.name())?)),
+            Found::Comparison(comparison) => {
+                let document = comparison_json(&comparison, Some(&self.inputs(self.args.mode.name())?))?;
+                let Comparison {
+                    agg,
+                    disagg,
+                    chosen_mode,
+                    chosen_best,
+                } = *comparison;
+                let side = |side: Result<OptimizationResult, SweepError>, mode: Mode| match side {
+                    Ok(result) => Ok(Ok(self.answer(result, mode.name())?)),
+                    Err(error) => Ok::<_, Error>(Err(error)),
+                };
+                Findings::Comparison(Box::new(Compared {
+                    agg: side(agg, Mode::Agg)?,
+                    disagg: side(disagg, Mode::Disagg)?,
+                    chosen_mode,
+                    chosen_best,
+                    document,
+                }))
+            }
+        })
+    }
+
+    fn inputs(&self, mode: &str) -> Result<Inputs, Error> {
+        Inputs::of_sweep(&self.asked.spec, mode, self.args.tables.perfdata.as_deref())
+    }
+
+    fn answer(&self, result: OptimizationResult, mode: &str) -> Result<Answer, Error> {
+        let Bench {
+            scenario,
+            provider,
+            show,
+            ..
+        } = *self.bench;
+        let options = AnswerOptions {
+            explain: self.explain,
+            top: self.args.answer.top as usize,
+            repeats: self.args.answer.repeats,
+            ..AnswerOptions::default()
+        };
+        let mut answering = Answering::new(result, scenario, provider)
+            .with_options(options)
+            .with_inputs(self.inputs(mode)?)
+            .with_trials(self.trials)
+            .with_progress(show)
+            .with_stop(self.stop);
+        if self.args.tables.perfdata.is_some() {
+            answering = answering.with_step_times(step_times(self.args, &self.asked.spec));
+        }
+        answering.answer()
+    }
 }
 
 /// The kinds of deployments that are searched.
@@ -123,7 +234,7 @@ pub(crate) const fn modes(mode: ModeArg) -> &'static [Mode] {
     match mode {
         ModeArg::Disagg => &[Mode::Disagg],
         ModeArg::Agg => &[Mode::Agg],
-        ModeArg::Compare => &[Mode::Agg, Mode::Disagg],
+        ModeArg::All | ModeArg::Compare => &[Mode::Agg, Mode::Disagg],
     }
 }
 
@@ -132,21 +243,32 @@ fn step_times(args: &SweepArgs, spec: &ReplayOptimizeSpec) -> StepTimes {
     StepTimes::built_in(&spec.timing, &spec.engine, &spec.hardware, perfdata)
 }
 
+/// What is shown and written.
 enum Findings {
-    Search(Box<OptimizationResult>),
-    Comparison(Box<Comparison>),
+    Search(Box<Answer>),
+    Comparison(Box<Compared>),
+}
+
+/// Both kinds of deployments, one beside the other.
+struct Compared {
+    agg: Result<Answer, SweepError>,
+    disagg: Result<Answer, SweepError>,
+    chosen_mode: Mode,
+    chosen_best: Record,
+    /// Both in one document.
+    document: String,
 }
 
 impl Findings {
-    fn text(&self, step_times: &StepTimes) -> String {
+    fn text(&self) -> String {
         match self {
-            Self::Search(result) => summary_with_step_times(result, ROWS, step_times),
-            Self::Comparison(comparison) => comparison_text(comparison, step_times),
+            Self::Search(answer) => answer.text(ROWS),
+            Self::Comparison(compared) => compared.text(),
         }
     }
 
     fn ending(&self) -> Ending {
-        if self.results().iter().all(|result| result.certificate.finished) {
+        if self.answers().iter().all(|answer| answer.is_whole()) {
             Ending::Finished
         } else {
             Ending::Interrupted
@@ -155,83 +277,89 @@ impl Findings {
 
     /// States that have a record.
     fn visited(&self) -> usize {
-        self.results().iter().map(|result| result.evaluated.len()).sum()
+        self.answers().iter().map(|answer| answer.result.evaluated.len()).sum()
     }
 
-    fn results(&self) -> Vec<&OptimizationResult> {
+    fn answers(&self) -> Vec<&Answer> {
         match self {
-            Self::Search(result) => vec![result],
-            Self::Comparison(comparison) => {
-                let sides = [&comparison.agg, &comparison.disagg];
-                sides.into_iter().flatten().collect()
-            }
+            Self::Search(answer) => vec![answer],
+            Self::Comparison(compared) => [&compared.agg, &compared.disagg].into_iter().flatten().collect(),
         }
     }
 
     /// Warnings, and how long it took on this host.
     fn tell_beside_the_result(&self) {
-        let results = self.results();
+        let answers = self.answers();
         let mut told: Vec<&String> = Vec::new();
-        for warning in results.iter().flat_map(|result| &result.warnings) {
+        for warning in answers.iter().flat_map(|answer| &answer.result.warnings) {
             if !told.contains(&warning) {
                 told.push(warning);
                 output::note(&format!("warning: {warning}"));
             }
         }
-        let simulations: usize = results.iter().map(|result| result.simulations).sum();
-        let seconds: f64 = results.iter().map(|result| result.host_time.as_secs_f64()).sum();
+        let results = answers.iter().map(|answer| &answer.result);
+        let simulations: usize = results.clone().map(|result| result.simulations).sum();
+        let seconds: f64 = results.map(|result| result.host_time.as_secs_f64()).sum();
         output::note(&format!("{simulations} simulations took {seconds:.2} s on this host"));
     }
 
     fn write(&self, folder: &Path) -> Result<(), CliError> {
-        let document = match self {
-            Self::Search(result) => {
-                write_tables(folder, result)?;
-                result.to_json()
-            }
-            Self::Comparison(comparison) => {
-                for (name, side) in [("agg", &comparison.agg), ("disagg", &comparison.disagg)] {
-                    if let Ok(result) = side {
+        match self {
+            Self::Search(answer) => write_files(folder, answer),
+            Self::Comparison(compared) => {
+                for (name, side) in [("agg", &compared.agg), ("disagg", &compared.disagg)] {
+                    if let Ok(answer) = side {
                         let folder = folder.join(name);
                         output::make_folder(&folder)?;
-                        write_tables(&folder, result)?;
-                        output::write(&folder.join("result.json"), &result.to_json().map_err(Error::from)?)?;
+                        write_files(&folder, answer)?;
                     }
                 }
-                comparison.to_json()
+                output::write(&folder.join("result.json"), &compared.document)
             }
-        };
-        output::write(&folder.join("result.json"), &document.map_err(Error::from)?)
+        }
     }
 }
 
-fn write_tables(folder: &Path, result: &OptimizationResult) -> Result<(), CliError> {
-    for (name, records) in [("evaluated.csv", &result.evaluated), ("feasible.csv", &result.feasible)] {
-        output::write_table(&folder.join(name), &table(&result.modes, records)?)?;
+/// Files of an answer that are not always there.
+const OPTIONAL_FILES: [&str; 3] = ["pruned.csv", "requests.csv", "report.html"];
+
+/// Writes the files of an answer, and removes those of an earlier one that it does not have.
+fn write_files(folder: &Path, answer: &Answer) -> Result<(), CliError> {
+    let files = answer.files()?;
+    for (name, content) in &files {
+        let path = folder.join(name);
+        if path.extension().is_some_and(|extension| extension == "csv") {
+            output::write_table(&path, content)?;
+        } else {
+            output::write(&path, content)?;
+        }
+    }
+    for stale in OPTIONAL_FILES {
+        let path = folder.join(stale);
+        if !files.iter().any(|(name, _)| name == stale) && path.exists() {
+            let removed = fs::remove_file(&path);
+            removed.map_err(|error| CliError::Failure(format!("cannot remove {}: {error}", path.display())))?;
+        }
     }
     Ok(())
 }
 
-fn table(modes: &[Mode], records: &[Record]) -> Result<String, CliError> {
-    let mut bytes = Vec::new();
-    write_csv(modes, records, &mut bytes).map_err(Error::from)?;
-    String::from_utf8(bytes).map_err(|error| CliError::Failure(format!("a table is not text: {error}")))
-}
-
-fn comparison_text(comparison: &Comparison, step_times: &StepTimes) -> String {
-    let side = |title: &str, side: &Result<OptimizationResult, SweepError>| match side {
-        Ok(result) => format!("{title}\n\n{}\n", summary_with_step_times(result, ROWS, step_times)),
-        Err(error) => format!("{title}\n\nNot searched: {}\n\n", chain(error)),
-    };
-    let chosen = &comparison.chosen_best;
-    let verdict = match &chosen.infeasible_reason {
-        None => format!("Chosen: {}, {}", comparison.chosen_mode, chosen.state),
-        Some(reason) => format!(
-            "No state is feasible; the closest is {}, {}: {reason}",
-            comparison.chosen_mode, chosen.state
-        ),
-    };
-    let aggregated = side("== Aggregated ==", &comparison.agg);
-    let disaggregated = side("== Disaggregated ==", &comparison.disagg);
-    format!("{aggregated}{disaggregated}{verdict}\n")
+impl Compared {
+    fn text(&self) -> String {
+        let side = |title: &str, side: &Result<Answer, SweepError>| match side {
+            Ok(answer) => format!("{title}\n\n{}\n", answer.text(ROWS)),
+            Err(error) => format!("{title}\n\nNot searched: {}\n\n", chain(error)),
+        };
+        let (mode, chosen) = (self.chosen_mode, &self.chosen_best);
+        let verdict = match &chosen.infeasible_reason {
+            None => format!("Chosen: {mode}, {}", chosen.state),
+            Some(reason) => format!(
+                "No state is feasible; the closest is {mode}, {}: {reason}",
+                chosen.state
+            ),
+        };
+        let aggregated = side("== Aggregated ==", &self.agg);
+        let disaggregated = side("== Disaggregated ==", &self.disagg);
+        format!("{aggregated}{disaggregated}{verdict}\n")
+    }
 }

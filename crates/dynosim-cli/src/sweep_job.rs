@@ -118,8 +118,9 @@ impl Job<'_> {
             return output::print(&format!("Shard {shard} is complete: {}\n", place.display()));
         }
         let mode = self.args.mode;
-        let simulations = sweep::with_sweep(self.args, self.asked, self.surroundings, |sweep| {
-            simulate(sweep, sweep::modes(mode), shard)
+        let simulations = sweep::with_sweep(self.args, self.asked, self.surroundings, |bench| match mode {
+            ModeArg::Compare => simulate(bench.sweep, sweep::modes(mode), shard),
+            _ => bench.sweep.simulate_shard(sweep::modes(mode), shard.shard()),
         })?;
         journal.check()?;
         let simulations = simulations.map_err(Error::from)?;

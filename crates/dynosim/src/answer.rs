@@ -47,12 +47,13 @@ use dynosim_sweep::{OptimizationResult, SweepError, write_csv};
 use crate::confidence::Confidence;
 use crate::error::Error;
 use crate::explain::{Detailed, Explanation};
+use crate::inputs::Inputs;
 use crate::requests_csv::write_candidates_csv;
 use crate::step_times::StepTimes;
 use crate::summary::summary_with_step_times;
 
 pub use answering::{AnswerOptions, Answering};
-pub use document::{SCHEMA, SCHEMA_VERSION};
+pub use document::{SCHEMA, SCHEMA_VERSION, comparison_json};
 
 /// What a sweep found, why, and how sure that is.
 #[derive(Debug)]
@@ -65,11 +66,19 @@ pub struct Answer {
     pub confidence: Option<Confidence>,
     /// The explained candidates, in detail.
     detailed: Vec<Detailed>,
+    /// Whether nothing that was asked for is missing.
+    is_whole: bool,
+    inputs: Option<Inputs>,
     scenario: Scenario,
     step_times: StepTimes,
 }
 
 impl Answer {
+    /// Whether nothing that was asked for is missing. Something is if somebody asked to stop.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     /// The answer for people, with so many rows in its table.
     pub fn text(&self, rows: usize) -> String {
         let mut text = summary_with_step_times(&self.result, rows, &self.step_times);

@@ -11,11 +11,14 @@ use super::Answer;
 use crate::confidence::{Assessment, Confidence, ConfidenceOptions};
 use crate::error::Error;
 use crate::explain::{Detailed, Explainer, Explanation};
+use crate::inputs::Inputs;
 use crate::step_times::StepTimes;
 
 /// How much is to be found out about the best candidates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerOptions {
+    /// Whether anything beyond the result is to be found out.
+    pub explain: bool,
     /// Best outcomes that are explained and assessed, at least 1; 3 by default.
     pub top: usize,
     /// Variations of the workload that they are repeated over; 5 by default, and 0 assesses nothing.
@@ -28,6 +31,7 @@ impl Default for AnswerOptions {
     fn default() -> Self {
         let ConfidenceOptions { repeats, load_factors } = ConfidenceOptions::default();
         Self {
+            explain: true,
             top: 3,
             repeats,
             load_factors,
@@ -45,6 +49,7 @@ pub struct Answering<'a> {
     progress: Option<Progress<'a>>,
     stop: Option<&'a AtomicBool>,
     options: AnswerOptions,
+    inputs: Option<Inputs>,
 }
 
 impl fmt::Debug for Answering<'_> {
@@ -68,6 +73,7 @@ impl<'a> Answering<'a> {
             progress: None,
             stop: None,
             options: AnswerOptions::default(),
+            inputs: None,
         }
     }
 
@@ -106,6 +112,13 @@ impl<'a> Answering<'a> {
         self
     }
 
+    /// Names what the result rests on in documents.
+    #[must_use]
+    pub fn with_inputs(mut self, inputs: Inputs) -> Self {
+        self.inputs = Some(inputs);
+        self
+    }
+
     /// The answer.
     ///
     /// # Errors
@@ -113,7 +126,7 @@ impl<'a> Answering<'a> {
     /// an option is out of range.
     pub fn answer(self) -> Result<Answer, Error> {
         let mut known = (None, Vec::new(), None);
-        if self.result.certificate.finished && !self.is_stopped() {
+        if self.options.explain && self.result.certificate.finished && !self.is_stopped() {
             let (explanation, detailed) = self.explain()?;
             let confidence = self.assess()?;
             // What was cut short may be wrong.
@@ -123,11 +136,14 @@ impl<'a> Answering<'a> {
         }
         let (explanation, detailed, confidence) = known;
         let spec = &self.result.spec;
+        let is_whole = self.result.certificate.finished && !self.is_stopped();
         let built_in = || StepTimes::built_in(&spec.timing, &spec.engine, &spec.hardware, None);
         Ok(Answer {
             explanation,
             confidence,
             detailed,
+            is_whole,
+            inputs: self.inputs.clone(),
             scenario: self.scenario.clone(),
             step_times: self.step_times.clone().unwrap_or_else(built_in),
             result: self.result,
@@ -158,6 +174,7 @@ impl<'a> Answering<'a> {
             top,
             repeats,
             load_factors,
+            ..
         } = &self.options;
         let best = match self.result.best_outcomes(*top) {
             none if none.is_empty() => self.result.near_misses(*top),

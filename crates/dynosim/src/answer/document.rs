@@ -1,11 +1,12 @@
 //! An answer as a JSON document.
 
 use dynosim_spec::WorkerRole;
-use dynosim_sweep::SweepError;
+use dynosim_sweep::{Comparison, SweepError};
 use serde_json::{Map, Value, json};
 
 use super::Answer;
 use crate::error::Error;
+use crate::inputs::Inputs;
 
 /// Name of the format.
 pub const SCHEMA: &str = "dynosim-result";
@@ -29,10 +30,9 @@ fn document(answer: &Answer) -> Result<Map<String, Value>, serde_json::Error> {
         [mode] => serde_json::to_value(mode)?,
         _ => json!("all"),
     };
+    document.extend(heading(SCHEMA, answer.inputs.as_ref())?);
     for (key, value) in [
-        ("schema", json!(SCHEMA)),
-        ("schema_version", json!(SCHEMA_VERSION)),
-        ("dynosim_version", json!(env!("CARGO_PKG_VERSION"))),
+        ("finished", json!(answer.is_whole)),
         ("mode", mode),
         ("spec", serde_json::to_value(&result.spec)?),
         ("resolved", resolved(answer)?),
@@ -44,6 +44,34 @@ fn document(answer: &Answer) -> Result<Map<String, Value>, serde_json::Error> {
         document.insert(key.to_owned(), value);
     }
     Ok(document)
+}
+
+/// What wrote a document, and what it rests on.
+fn heading(schema: &str, inputs: Option<&Inputs>) -> Result<Map<String, Value>, serde_json::Error> {
+    let mut heading = Map::new();
+    for (key, value) in [
+        ("schema", json!(schema)),
+        ("schema_version", json!(SCHEMA_VERSION)),
+        ("dynosim_version", json!(env!("CARGO_PKG_VERSION"))),
+        ("fingerprint", json!(inputs.map(Inputs::fingerprint))),
+        ("inputs", serde_json::to_value(inputs)?),
+    ] {
+        heading.insert(key.to_owned(), value);
+    }
+    Ok(heading)
+}
+
+/// A comparison of both kinds of deployments as a JSON document, with what it rests on.
+///
+/// # Errors
+/// If something cannot be written as JSON.
+pub fn comparison_json(comparison: &Comparison, inputs: Option<&Inputs>) -> Result<String, Error> {
+    let mut document = heading("dynosim-comparison", inputs).map_err(SweepError::from)?;
+    let Value::Object(comparison) = serde_json::from_str(&comparison.to_json()?).map_err(SweepError::from)? else {
+        unreachable!("a comparison is an object");
+    };
+    document.extend(comparison);
+    Ok(format!("{:#}\n", Value::Object(document)))
 }
 
 /// What the spec leaves to defaults: engine settings of every role, and where step times come from.

@@ -81,8 +81,14 @@ pub(crate) fn search(
         None => Ok(()),
     };
     // If the files cannot be written, at least what is printed is not lost.
-    output::print(&findings.text(&step_times(args, &asked.spec)))?;
-    written.map(|()| ending)
+    let printed = output::print(&findings.text(&step_times(args, &asked.spec)));
+    written?;
+    match printed {
+        // Whoever stops reading has the files.
+        Err(CliError::OutputClosed) if folder.is_some() => {}
+        printed => printed?,
+    }
+    Ok(ending)
 }
 
 /// Sets up the sweep that is asked for, and lets it do something.

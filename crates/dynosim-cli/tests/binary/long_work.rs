@@ -154,6 +154,24 @@ fn check_partial_result(out: &str) {
 }
 
 #[test]
+fn a_reader_that_goes_away_leaves_a_finished_sweep() {
+    let folder = Folder::new();
+    let spec = folder.write("spec.json", &short_sweep().to_string());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dynosim"));
+    let command = command
+        .args(["sweep", &spec, "--out", &folder.path("out")])
+        .stdin(Stdio::null());
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary was built");
+    drop(child.stdout.take());
+    assert!(child.wait().expect("it ends").success());
+    assert!(folder.has("out/result.json") && !folder.has("out/journal.jsonl"));
+}
+
+#[test]
 fn shards_put_together_give_the_same_bytes() {
     let folder = Folder::new();
     let spec = folder.write("spec.json", &short_sweep().to_string());

@@ -8,7 +8,7 @@ use dynosim::answer::{Answer, AnswerOptions, Answering, comparison_json};
 use dynosim::inputs::Inputs;
 use dynosim::spec::{Checked, ReplayOptimizeSpec};
 use dynosim::sweep::{
-    Comparison, MemoryTrials, Mode, OptimizationResult, Progress as ShowProgress, Record, Sweep, SweepError, TrialStore,
+    Comparison, MemoryTrials, Mode, OptimizationResult, Progress as ShowProgress, Sweep, SweepError, Trial, TrialStore,
 };
 use dynosim::timing::TimingProvider;
 use dynosim::{Error, Scenario, StepTimes, sweep_scenario, sweep_warnings, timing_provider};
@@ -74,11 +74,15 @@ pub(crate) fn search(
     let explain = (args.answer.explain || folder.is_some()) && !args.answer.quick;
     let found = with_sweep(args, asked, surroundings, |bench| {
         let found = find(args.mode, bench.sweep)?;
+        let neighbours = Overlay {
+            known: trials,
+            new: MemoryTrials::default(),
+        };
         let answers = Answers {
             bench,
             args,
             asked,
-            trials,
+            trials: &neighbours,
             stop: surroundings.stop,
             explain,
         };
@@ -99,8 +103,30 @@ pub(crate) fn search(
         None => Ok(()),
     };
     // If the files cannot be written, at least what is printed is not lost.
-    output::print(&findings.text())?;
-    written.map(|()| ending)
+    let printed = output::print(&findings.text());
+    written?;
+    match printed {
+        // Whoever stops reading has the files.
+        Err(CliError::OutputClosed) if folder.is_some() => {}
+        printed => printed?,
+    }
+    Ok(ending)
+}
+
+/// Simulations of the sweep, and those of neighbouring budgets, which are made anew when the sweep is resumed.
+struct Overlay<'a> {
+    known: &'a dyn TrialStore,
+    new: MemoryTrials,
+}
+
+impl TrialStore for Overlay<'_> {
+    fn find(&self, key: &str) -> Option<Trial> {
+        self.new.find(key).or_else(|| self.known.find(key))
+    }
+
+    fn keep(&self, key: &str, trial: &Trial) {
+        self.new.keep(key, trial);
+    }
 }
 
 /// A sweep, and what it was made of.
@@ -177,23 +203,19 @@ impl Answers<'_, '_, '_> {
         Ok(match found {
             Found::Search(result) => Findings::Search(Box::new(self.answer(*result, self.args.mode.name())?)),
             Found::Comparison(comparison) => {
-                let document = comparison_json(&comparison, Some(&self.inputs(self.args.mode.name())?))?;
-                let Comparison {
+                let side = |side: &Result<OptimizationResult, SweepError>, mode: Mode| {
+                    let result = side.as_ref().ok().cloned();
+                    result.map(|result| self.answer(result, mode.name())).transpose()
+                };
+                let agg = side(&comparison.agg, Mode::Agg)?;
+                let disagg = side(&comparison.disagg, Mode::Disagg)?;
+                let is_whole = [&agg, &disagg].into_iter().flatten().all(Answer::is_whole);
+                let inputs = self.inputs(self.args.mode.name())?;
+                Findings::Comparison(Box::new(Compared {
+                    document: comparison_json(&comparison, is_whole, Some(&inputs))?,
+                    comparison: *comparison,
                     agg,
                     disagg,
-                    chosen_mode,
-                    chosen_best,
-                } = *comparison;
-                let side = |side: Result<OptimizationResult, SweepError>, mode: Mode| match side {
-                    Ok(result) => Ok(Ok(self.answer(result, mode.name())?)),
-                    Err(error) => Ok::<_, Error>(Err(error)),
-                };
-                Findings::Comparison(Box::new(Compared {
-                    agg: side(agg, Mode::Agg)?,
-                    disagg: side(disagg, Mode::Disagg)?,
-                    chosen_mode,
-                    chosen_best,
-                    document,
                 }))
             }
         })
@@ -251,10 +273,9 @@ enum Findings {
 
 /// Both kinds of deployments, one beside the other.
 struct Compared {
-    agg: Result<Answer, SweepError>,
-    disagg: Result<Answer, SweepError>,
-    chosen_mode: Mode,
-    chosen_best: Record,
+    comparison: Comparison,
+    agg: Option<Answer>,
+    disagg: Option<Answer>,
     /// Both in one document.
     document: String,
 }
@@ -308,7 +329,7 @@ impl Findings {
             Self::Search(answer) => write_files(folder, answer),
             Self::Comparison(compared) => {
                 for (name, side) in [("agg", &compared.agg), ("disagg", &compared.disagg)] {
-                    if let Ok(answer) = side {
+                    if let Some(answer) = side {
                         let folder = folder.join(name);
                         output::make_folder(&folder)?;
                         write_files(&folder, answer)?;
@@ -346,11 +367,19 @@ fn write_files(folder: &Path, answer: &Answer) -> Result<(), CliError> {
 
 impl Compared {
     fn text(&self) -> String {
-        let side = |title: &str, side: &Result<Answer, SweepError>| match side {
-            Ok(answer) => format!("{title}\n\n{}\n", answer.text(ROWS)),
-            Err(error) => format!("{title}\n\nNot searched: {}\n\n", chain(error)),
+        let Comparison {
+            agg,
+            disagg,
+            chosen_mode: mode,
+            chosen_best: chosen,
+        } = &self.comparison;
+        let side = |title: &str, answer: &Option<Answer>, result: &Result<OptimizationResult, SweepError>| match (
+            answer, result,
+        ) {
+            (Some(answer), _) => format!("{title}\n\n{}\n", answer.text(ROWS)),
+            (None, Err(error)) => format!("{title}\n\nNot searched: {}\n\n", chain(error)),
+            (None, Ok(_)) => String::new(),
         };
-        let (mode, chosen) = (self.chosen_mode, &self.chosen_best);
         let verdict = match &chosen.infeasible_reason {
             None => format!("Chosen: {mode}, {}", chosen.state),
             Some(reason) => format!(
@@ -358,8 +387,8 @@ impl Compared {
                 chosen.state
             ),
         };
-        let aggregated = side("== Aggregated ==", &self.agg);
-        let disaggregated = side("== Disaggregated ==", &self.disagg);
+        let aggregated = side("== Aggregated ==", &self.agg, agg);
+        let disaggregated = side("== Disaggregated ==", &self.disagg, disagg);
         format!("{aggregated}{disaggregated}{verdict}\n")
     }
 }

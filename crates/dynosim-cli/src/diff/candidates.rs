@@ -80,7 +80,11 @@ fn read(path: &Path) -> Result<Candidates, CliError> {
             let index = columns.iter().position(|column| column == name)?;
             row.get(index)
         };
-        let fields = columns.iter().zip(&row);
+        // What a table has columns for depends on what else is in it.
+        let fields = columns
+            .iter()
+            .zip(&row)
+            .filter(|(column, value)| *column != "mode" && !value.is_empty());
         let key = state_text(fields.clone().map(|(column, value)| (column, value.to_owned())));
         let said = fields.filter(|(column, _)| *column != "simulation");
         let candidate = Candidate {

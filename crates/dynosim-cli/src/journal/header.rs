@@ -15,6 +15,9 @@ use crate::shard::ShardArg;
 /// Grows when journals of before cannot be read any more.
 const SCHEMA: u32 = 1;
 
+/// Differences that a message names.
+const MOST_DIFFERENCES: usize = 3;
+
 /// What a sweep rests on, and which part of it the journal is of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
@@ -90,17 +93,21 @@ impl Header {
         }
         Err(CliError::Input(format!(
             "{path} is of another sweep (there and here; {}); give what it was begun with, or begin anew in another folder",
-            differences.join("; ")
+            first_few(differences, "; ")
         )))
     }
 }
 
-/// The first few keys that differ.
 fn spec_changes(then: &Value, now: &Value) -> String {
     let changes = changes(then, now);
-    let mut shown: Vec<String> = changes.iter().take(3).map(ToString::to_string).collect();
-    if changes.len() > shown.len() {
-        shown.push(format!("{} more", changes.len() - shown.len()));
+    first_few(changes.iter().map(ToString::to_string).collect(), ", ")
+}
+
+fn first_few(mut differences: Vec<String>, separator: &str) -> String {
+    let further = differences.len().saturating_sub(MOST_DIFFERENCES);
+    if further > 0 {
+        differences.truncate(MOST_DIFFERENCES);
+        differences.push(format!("{further} more"));
     }
-    shown.join(", ")
+    differences.join(separator)
 }

@@ -109,7 +109,7 @@ fn bounds_that_nobody_meets_are_an_answer() {
     let ran = dynosim_with_input(&args, &spec.to_string()).succeeds();
     assert!(
         ran.stdout
-            .contains("is feasible (a wider search.beam visits more); the closest is"),
+            .contains("is feasible (a wider search.beam visits more, search.strategy exhaustive all); the closest is"),
         "{}",
         ran.stdout
     );

@@ -61,15 +61,17 @@ fn heading(schema: &str, inputs: Option<&Inputs>) -> Result<Map<String, Value>, 
     Ok(heading)
 }
 
-/// A comparison of both kinds of deployments as a JSON document, with what it rests on.
+/// A comparison of both kinds of deployments as a JSON document, with what it rests on, and whether nothing that was asked
+/// for is missing.
 ///
 /// # Errors
 /// If something cannot be written as JSON.
-pub fn comparison_json(comparison: &Comparison, inputs: Option<&Inputs>) -> Result<String, Error> {
+pub fn comparison_json(comparison: &Comparison, is_whole: bool, inputs: Option<&Inputs>) -> Result<String, Error> {
     let mut document = heading("dynosim-comparison", inputs).map_err(SweepError::from)?;
     let Value::Object(comparison) = serde_json::from_str(&comparison.to_json()?).map_err(SweepError::from)? else {
         unreachable!("a comparison is an object");
     };
+    document.insert("finished".to_owned(), json!(is_whole));
     document.extend(comparison);
     Ok(format!("{:#}\n", Value::Object(document)))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dynosim::answer::{Answer, AnswerOptions, Answering};
-use dynosim::spec::ReplayOptimizeSpec;
+use dynosim::spec::{ReplayOptimizeSpec, SearchStrategy};
 use dynosim::sweep::{Mode, Sweep};
 use dynosim::{sweep_scenario, timing_provider};
 use serde_json::{Value, json};
@@ -349,7 +349,9 @@ fn other_budgets_are_really_better_or_worse() {
     for change in [&explanation.more_gpus, &explanation.fewer_gpus].into_iter().flatten() {
         let mut spec = spec.clone();
         spec.hardware.total_gpus = Some(change.budget);
-        spec.search.strategy = dynosim::spec::SearchStrategy::Descent;
+        if !change.proven {
+            spec.search.strategy = SearchStrategy::Descent;
+        }
         let scenario = sweep_scenario(&spec, &[Mode::Agg, Mode::Disagg]).expect("a scenario");
         let provider = timing_provider(&spec.timing, &spec.engine, None);
         let sweep = Sweep::new(&spec, scenario, provider.as_ref()).expect("a sweep");

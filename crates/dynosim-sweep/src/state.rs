@@ -115,6 +115,28 @@ impl State {
         }
     }
 
+    /// A name for charts, shorter than the one that [`fmt::Display`] gives: `3 x tp 1 + 2 x tp 2, kv_router 1/0.5`, with
+    /// overlap credit and prefill load scale behind the router.
+    pub fn short_name(&self) -> String {
+        let pools = self.pools().into_iter();
+        let pools: Vec<String> = pools.map(|pool| format!("{} x {}", pool.workers, pool.shape)).collect();
+        let RouterState {
+            mode,
+            overlap_score_credit: credit,
+            prefill_load_scale: scale,
+        } = self.router;
+        let knobs = match mode {
+            RouterMode::RoundRobin => String::new(),
+            RouterMode::KvRouter => format!(" {credit}/{scale}"),
+        };
+        let engine = if self.engine == EngineSettings::UNCHANGED {
+            String::new()
+        } else {
+            format!(", {}", self.engine)
+        };
+        format!("{}, {}{knobs}{engine}", pools.join(" + "), self.router.mode_name())
+    }
+
     /// The pools, in the order in which a request passes through them.
     pub(crate) fn pools(&self) -> Vec<PoolTopology> {
         self.topology.pools()
@@ -268,5 +290,30 @@ impl fmt::Display for RouterState {
                 self.overlap_score_credit, self.prefill_load_scale
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_tell_candidates_apart() {
+        let topology = Topology::Disaggregated {
+            prefill_workers: 3,
+            decode_workers: 2,
+            prefill_shape: ParallelShape::tensor(1),
+            decode_shape: ParallelShape::tensor(4),
+        };
+        let state = State::new(topology, RouterState::kv_router(1.0, 0.5));
+        assert_eq!(state.short_name(), "3 x tp 1 + 2 x tp 4, kv_router 1/0.5");
+        let shape = ParallelShape::tensor(2);
+        let settings = EngineSettings {
+            block_size: Some(32),
+            ..EngineSettings::UNCHANGED
+        };
+        let state = State::new(Topology::Aggregated { workers: 4, shape }, RouterState::round_robin());
+        let name = state.with_engine(settings).short_name();
+        assert_eq!(name, "4 x tp 2, round_robin, block_size=32");
     }
 }

@@ -130,6 +130,16 @@ impl Answer {
         states.map(|state| state.run_spec(&self.result.spec)).collect()
     }
 
+    /// The candidates that the confidence is about.
+    #[cfg(feature = "html")]
+    fn assessed(&self) -> Vec<&dynosim_sweep::Record> {
+        let most = self
+            .confidence
+            .as_ref()
+            .map_or(0, |confidence| confidence.candidates.len());
+        answering::assessed(&self.result, most)
+    }
+
     /// What the HTML report shows.
     #[cfg(feature = "html")]
     pub fn page(&self) -> crate::html_report::ReportPage {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dynosim_core::Scenario;
-use dynosim_sweep::{OptimizationResult, Progress, State, TrialStore};
+use dynosim_sweep::{OptimizationResult, Progress, Record, State, TrialStore};
 use dynosim_timing::TimingProvider;
 
 use super::Answer;
@@ -176,10 +176,7 @@ impl<'a> Answering<'a> {
             load_factors,
             ..
         } = &self.options;
-        let best = match self.result.best_outcomes(*top) {
-            none if none.is_empty() => self.result.near_misses(*top),
-            best => best,
-        };
+        let best = assessed(&self.result, *top);
         let states: Vec<State> = best.into_iter().map(|record| record.state).collect();
         if *repeats == 0 || states.is_empty() || self.is_stopped() {
             return Ok(None);
@@ -201,5 +198,13 @@ impl<'a> Answering<'a> {
             Err(_) if self.is_stopped() => Ok(None),
             confidence => confidence.map(Some),
         }
+    }
+}
+
+/// The candidates that are assessed: the best outcomes or, where nothing is feasible, those that are closest to it.
+pub(super) fn assessed(result: &OptimizationResult, most: usize) -> Vec<&Record> {
+    match result.best_outcomes(most) {
+        none if none.is_empty() => result.near_misses(most),
+        best => best,
     }
 }

@@ -9,7 +9,7 @@ use dynosim_core::PoolTimeline;
 use dynosim_sweep::Record;
 
 use super::Answer;
-use crate::explain::text::{budget_lines, lines, title};
+use crate::explain::text::{budget_lines, lines, percent, title};
 use crate::html_report::{ReportPage, TextSection, Timeline};
 use crate::question::question;
 use crate::summary::sentence;
@@ -36,7 +36,7 @@ pub(super) fn page(answer: &Answer) -> ReportPage {
 
 /// What a candidate is called in charts.
 fn name(rank: usize, record: &Record) -> String {
-    format!("{rank}. {}", record.state)
+    format!("{rank}. {}", record.state.short_name())
 }
 
 fn facts(answer: &Answer) -> Vec<(String, String)> {
@@ -49,7 +49,7 @@ fn facts(answer: &Answer) -> Vec<(String, String)> {
         } else {
             "Closest deployment"
         };
-        fact(title, best.state.to_string());
+        fact(title, best.state.short_name());
         fact("GPUs", best.total_gpus_used.to_string());
         for (name, metric, unit, digits) in [
             ("Throughput", "output_throughput_tok_s", "tok/s", 1),
@@ -59,14 +59,16 @@ fn facts(answer: &Answer) -> Vec<(String, String)> {
             ("p95 TTFT", "p95_ttft_ms", "ms", 1),
             ("Mean TPOT", "mean_tpot_ms", "ms", 2),
             ("Mean end-to-end latency", "mean_e2e_latency_ms", "ms", 1),
-            ("Prompt tokens from a cache", "prefix_cache_reused_ratio", "of all", 3),
         ] {
             if let Some(value) = best.metric(metric) {
                 fact(name, format!("{value:.digits$} {unit}"));
             }
         }
+        if let Some(share) = best.metric("prefix_cache_reused_ratio") {
+            fact("Prompt tokens from a cache", percent(share));
+        }
         if let Some(share) = best.extrapolated_share {
-            fact("Step time extrapolated", format!("{:.1} %", 100.0 * share));
+            fact("Step time extrapolated", percent(share));
         }
     }
     fact("Step times", answer.step_times.to_string());
@@ -86,8 +88,10 @@ fn sections(answer: &Answer) -> Vec<TextSection> {
     let mut sections = Vec::new();
     if let Some(explanation) = &answer.explanation {
         for candidate in &explanation.candidates {
-            let heading = format!("{}. {} ({})", candidate.rank, candidate.state, title(candidate));
-            let mut all = lines(candidate);
+            let name = candidate.candidate.short_name();
+            let heading = format!("{}. {name} ({})", candidate.rank, title(candidate));
+            let mut all = vec![candidate.state.clone()];
+            all.extend(lines(candidate));
             all.extend(candidate.infeasible_reason.clone());
             sections.push(section(&heading, all));
         }

@@ -86,16 +86,18 @@ fn winner(confidence: &Confidence) -> String {
 /// A mean, and what is known of it, all times `scale`.
 fn mean_with_interval(spread: &Spread, scale: f64, unit: &str) -> String {
     let mean = spread.mean * scale;
+    // Prices and rates of requests are small numbers.
+    let digits = if mean.abs() < 100.0 { 3 } else { 1 };
     match spread.interval_90 {
         Some([low, high]) => {
             format!(
-                "{mean:.1} {unit} (90 % interval of the mean, Student's t: {:.1} to {:.1})",
+                "{mean:.digits$} {unit} (90 % interval of the mean, Student's t: {:.digits$} to {:.digits$})",
                 low * scale,
                 high * scale
             )
         }
-        None if spread.count > 1 => format!("{mean:.1} {unit} each time"),
-        None => format!("{mean:.1} {unit} in one repetition"),
+        None if spread.count > 1 => format!("{mean:.digits$} {unit} each time"),
+        None => format!("{mean:.digits$} {unit} in one repetition"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use dynosim_core::{Outcome, Scenario, WorkerShape};
 use dynosim_spec::{ReplayOptimizeSpec, SearchStrategy, SlaSpec};
-use dynosim_sweep::{OptimizationResult, Progress, Record, Sweep, SweepError, TrialStore};
+use dynosim_sweep::{Bound, OptimizationResult, Progress, Record, Sweep, SweepError, TrialStore};
 use dynosim_timing::TimingProvider;
 
 use super::Explanation;
@@ -177,7 +177,7 @@ impl<'a> Explainer<'a> {
         for step in more_gpus(best) {
             let budget = self.budget().saturating_add(step);
             let found = self.search_within(budget)?;
-            change = found.map(|found| BudgetChange::new(budget, &found, best));
+            change = found.map(|found| BudgetChange::new(budget, found.best_feasible.as_ref(), false, best));
             if change.as_ref().is_some_and(BudgetChange::is_better) {
                 break;
             }
@@ -192,8 +192,25 @@ impl<'a> Explainer<'a> {
         if budget == 0 {
             return Ok(None);
         }
+        if self.knows_all_feasible() {
+            // The best one first.
+            let mut fewer = self.result.feasible.iter();
+            let other = fewer.find(|record| record.total_gpus_used <= u64::from(budget));
+            return Ok(Some(BudgetChange::new(budget, other, true, best)));
+        }
         let found = self.search_within(budget)?;
-        Ok(found.map(|found| BudgetChange::new(budget, &found, best)))
+        Ok(found.map(|found| BudgetChange::new(budget, found.best_feasible.as_ref(), false, best)))
+    }
+
+    /// Whether every feasible candidate from one GPU up to the budget has a record.
+    fn knows_all_feasible(&self) -> bool {
+        let certificate = &self.result.certificate;
+        let may_hide_some = certificate
+            .pruned
+            .get(Bound::ScoreBound.name())
+            .is_some_and(|&count| count > 0);
+        let from_one = self.result.spec.hardware.min_gpus.unwrap_or(1) <= 1;
+        certificate.is_complete() && !may_hide_some && from_one
     }
 
     fn relief(&self) -> Result<Option<Relief>, Error> {

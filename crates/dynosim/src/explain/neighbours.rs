@@ -1,6 +1,6 @@
 //! What a larger or smaller budget would change.
 
-use dynosim_sweep::{OptimizationResult, Record};
+use dynosim_sweep::Record;
 use serde::Serialize;
 
 /// The best candidate within another budget.
@@ -12,20 +12,22 @@ pub struct BudgetChange {
     pub best: Option<String>,
     /// Its score, the more the better.
     pub score: Option<f64>,
+    /// Whether every candidate within it is known, so that nothing better exists; otherwise it is what a descent finds.
+    pub proven: bool,
     /// By how much it is better than the best one of the sweep, as a share of that one's score: above 0 if it is better.
     pub change: Option<f64>,
 }
 
 impl BudgetChange {
-    /// What `found`, a search within `budget` GPUs, changes for somebody who has `best`.
-    pub(super) fn new(budget: u32, found: &OptimizationResult, best: &Record) -> Self {
-        let other = found.best_feasible.as_ref();
+    /// What changes for somebody who has `best` if `other` is the best feasible candidate within `budget` GPUs.
+    pub(super) fn new(budget: u32, other: Option<&Record>, proven: bool, best: &Record) -> Self {
         let score = other.and_then(|other| other.score);
         let change = score.zip(best.score).map(|(other, best)| (other - best) / best.abs());
         Self {
             budget,
             best: other.map(|other| other.state.to_string()),
             score,
+            proven,
             change: change.filter(|change| change.is_finite()),
         }
     }

@@ -142,6 +142,7 @@ fn fewer_gpus(change: &BudgetChange) -> String {
             format!("{budget} GPUs are even better by {}: {best}", percent(share))
         }
         (Some(best), _) => format!("{budget} GPUs do as well: {best}"),
+        (None, _) if change.proven => format!("{budget} GPUs cannot meet the bounds: every deployment was tried"),
         (None, _) => format!("{budget} GPUs do not meet the bounds, as far as a descent finds"),
     }
 }
@@ -219,6 +220,7 @@ mod tests {
             budget: 9,
             best: change.map(|_| "state".to_owned()),
             score: change,
+            proven: false,
             change,
         };
         assert_eq!(more_gpus(&change(Some(0.125))), "9 GPUs buy 12.5 %: state");

@@ -36,7 +36,7 @@ pub(super) fn pareto(result: &OptimizationResult) -> Option<Pareto> {
     let shown = shown.filter(|(place, record)| *place < MOST || on_front.contains(&record.simulation));
     let points = shown.filter_map(|(_, record)| {
         Some(ParetoPoint {
-            label: record.state.to_string(),
+            label: record.state.short_name(),
             x: record.metric(x)?,
             y: record.metric(y)?,
             figures: figures(record),
@@ -61,7 +61,9 @@ fn axis(metric: &str) -> Axis {
         _ if metric.ends_with("_tok_s") => (metric.trim_end_matches("_tok_s"), "tok/s"),
         _ => (metric, ""),
     };
-    Axis::new(&name.replace('_', " "), unit)
+    let axis = Axis::new(&name.replace('_', " "), unit);
+    // Latencies of bad candidates are many times those of good ones.
+    if unit == "ms" { axis.logarithmic() } else { axis }
 }
 
 fn figures(record: &Record) -> Vec<(String, String)> {
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn units_of_metrics_are_told() {
-        assert_eq!(axis("mean_tpot_ms"), Axis::new("mean tpot", "ms"));
+        assert_eq!(axis("mean_tpot_ms"), Axis::new("mean tpot", "ms").logarithmic());
         assert_eq!(
             axis("throughput_per_gpu_tok_s"),
             Axis::new("throughput per gpu", "tok/s")

@@ -1,5 +1,6 @@
 //! How candidates do under other loads.
 
+use super::name;
 use crate::answer::Answer;
 use crate::confidence::{CandidateLoads, FiguresAtLoad, Knee, LoadSensitivity, WinnerEdge};
 use crate::html_report::{Axis, LoadCurve, LoadSeries, Mark};
@@ -15,7 +16,7 @@ pub(super) fn curves(answer: &Answer) -> Vec<LoadCurve> {
     let Some(load) = &confidence.load else {
         return Vec::new();
     };
-    let names = &confidence.candidates;
+    let assessed = answer.assessed();
     let goodput: Figure = |figures| figures.goodput_rps;
     let figures: [(&str, &str, Figure); 4] = [
         ("Goodput", "requests/s", goodput),
@@ -34,8 +35,8 @@ pub(super) fn curves(answer: &Answer) -> Vec<LoadCurve> {
         x: Axis::new("Load", "times"),
         y: Axis::new(title, unit),
         curves: (1..)
-            .zip(names.iter().zip(&load.candidates))
-            .map(|(rank, (state, loads))| series(rank, state, loads, figure))
+            .zip(assessed.iter().zip(&load.candidates))
+            .map(|(rank, (record, loads))| series(name(rank, record), loads, figure))
             .filter(|series| !series.points.is_empty())
             .collect(),
         marks: marks(load),
@@ -48,10 +49,10 @@ pub(super) fn curves(answer: &Answer) -> Vec<LoadCurve> {
     curves.filter(|curve| !curve.curves.is_empty()).collect()
 }
 
-fn series(rank: usize, state: &str, loads: &CandidateLoads, figure: Figure) -> LoadSeries {
+fn series(name: String, loads: &CandidateLoads, figure: Figure) -> LoadSeries {
     let points = loads.loads.iter();
     LoadSeries {
-        name: format!("{rank}. {state}"),
+        name,
         points: points.filter_map(|at| Some((at.factor, figure(at)?))).collect(),
     }
 }

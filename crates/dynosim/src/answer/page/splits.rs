@@ -39,7 +39,7 @@ pub(super) fn heat_map(result: &OptimizationResult) -> Option<HeatMap> {
         x,
         y,
         score: record.score.map(|score| sign * score),
-        label: record.state.to_string(),
+        label: record.state.short_name(),
         feasible: record.feasible,
         is_best: record.state == best.state,
     };

@@ -40,13 +40,15 @@ impl Front {
         })
     }
 
-    /// Indices of the records that no other record beats, best in the first metric first; equal ones are all kept. Records
-    /// without one of the metrics, and of deployments that reject requests, do not take part.
+    /// Indices of the records that no other record beats, best in the first metric first; equal ones are all kept. Feasible
+    /// records take part or, if there are none, those of deployments that serve every request.
     pub(crate) fn of(&self, records: &[Record]) -> Vec<usize> {
+        let any_feasible = records.iter().any(|record| record.feasible);
+        let takes_part = |record: &Record| record.feasible || (!any_feasible && record.rejected_requests == Some(0));
         let mut points: Vec<(usize, Vec<f64>)> = records
             .iter()
             .enumerate()
-            .filter(|(_, record)| record.rejected_requests == Some(0))
+            .filter(|(_, record)| takes_part(record))
             .filter_map(|(index, record)| Some((index, self.losses(record)?)))
             .collect();
         // Ascending in the first metric, then the next: only earlier points can beat later ones.
@@ -129,6 +131,17 @@ mod tests {
             (f64::NAN, 0.0),
         ]);
         assert_eq!(front().of(&records), [1, 3, 0, 4]);
+    }
+
+    #[test]
+    fn feasible_records_come_first() {
+        let mut records = records(&[(10.0, 5.0), (20.0, 1.0)]);
+        records[1].feasible = false;
+        assert_eq!(front().of(&records), [0]);
+        records[0].feasible = false;
+        assert_eq!(front().of(&records), [1]);
+        records[1].rejected_requests = Some(1);
+        assert_eq!(front().of(&records), [0]);
     }
 
     proptest! {

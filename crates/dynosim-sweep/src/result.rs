@@ -34,8 +34,8 @@ pub struct OptimizationResult {
     pub evaluated: Vec<Record>,
     /// The feasible ones among them, best first.
     pub feasible: Vec<Record>,
-    /// The states that no other one beats in all metrics of `spec.pareto`, best in the first of them first. They are among
-    /// those that serve every request, whether or not they meet all bounds.
+    /// The feasible states that no other one beats in all metrics of `spec.pareto`, best in the first of them first. Where
+    /// nothing is feasible, those among the states that serve every request.
     pub pareto: Vec<Record>,
     /// States that were left out on proof.
     pub pruned: Vec<Pruned>,

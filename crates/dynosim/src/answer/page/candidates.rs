@@ -4,6 +4,7 @@ use dynosim_sweep::{OptimizationResult, Record, State, best_first};
 use indexmap::IndexSet;
 
 use crate::html_report::{Axis, CandidateRow, CandidateTable, Cell, Column, Pareto, ParetoPoint};
+use crate::summary::sentence;
 
 /// Points of a chart and rows of a table beyond which a page is slow. The best ones are shown.
 const MOST: usize = 2000;
@@ -61,9 +62,19 @@ fn axis(metric: &str) -> Axis {
         _ if metric.ends_with("_tok_s") => (metric.trim_end_matches("_tok_s"), "tok/s"),
         _ => (metric, ""),
     };
-    let axis = Axis::new(&name.replace('_', " "), unit);
+    let axis = Axis::new(&in_words(name), unit);
     // Latencies of bad candidates are many times those of good ones.
     if unit == "ms" { axis.logarithmic() } else { axis }
+}
+
+/// The name of a metric as people write it.
+fn in_words(metric: &str) -> String {
+    let words = metric.split('_').map(|word| match word {
+        "ttft" | "ttst" | "tpot" | "itl" | "e2e" | "gpu" => word.to_uppercase(),
+        "gpus" => "GPUs".to_owned(),
+        word => word.to_owned(),
+    });
+    sentence(&words.collect::<Vec<String>>().join(" "))
 }
 
 fn figures(record: &Record) -> Vec<(String, String)> {
@@ -140,12 +151,12 @@ mod tests {
 
     #[test]
     fn units_of_metrics_are_told() {
-        assert_eq!(axis("mean_tpot_ms"), Axis::new("mean tpot", "ms").logarithmic());
+        assert_eq!(axis("mean_tpot_ms"), Axis::new("Mean TPOT", "ms").logarithmic());
         assert_eq!(
             axis("throughput_per_gpu_tok_s"),
-            Axis::new("throughput per gpu", "tok/s")
+            Axis::new("Throughput per GPU", "tok/s")
         );
-        assert_eq!(axis("goodput_rps"), Axis::new("goodput", "requests/s"));
-        assert_eq!(axis("total_gpus_used"), Axis::new("total gpus used", ""));
+        assert_eq!(axis("goodput_rps"), Axis::new("Goodput", "requests/s"));
+        assert_eq!(axis("total_gpus_used"), Axis::new("Total GPUs used", ""));
     }
 }

@@ -1,9 +1,10 @@
 //! Answers as a whole: what they depend on, what goes wrong, what the machine leaves open.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dynosim::Error;
+use dynosim::sweep::Hooks;
 
 use super::*;
 
@@ -69,7 +70,11 @@ fn progress_is_told_and_cancelling_ends_it() {
     let told = Mutex::new(Vec::new());
     let progress = |done: usize, planned: usize| told.lock().expect("nobody panics").push((done, planned));
     let assess = || Assessment::new(&spec, &provider, &states, options(2, &[0.5, 1.0, 2.0])).expect("possible");
-    let found = assess().with_progress(&progress).run().expect("the spec is sound");
+    let watching = Hooks {
+        progress: Some(&progress),
+        ..Hooks::default()
+    };
+    let found = assess().with_hooks(watching).run().expect("the spec is sound");
     let told = told.into_inner().expect("nobody panics");
     assert!(told.iter().all(|(done, planned)| done <= planned), "{told:?}");
     assert_eq!(told.first(), Some(&(0, 12)));
@@ -77,12 +82,19 @@ fn progress_is_told_and_cancelling_ends_it() {
     assert_eq!(last.0, found.evaluations);
     assert_eq!(last.0, last.1);
 
-    let asked = AtomicUsize::new(0);
-    let cancelled = || asked.fetch_add(1, Ordering::Relaxed) == 2;
-    let error = assess()
-        .with_cancellation(&cancelled)
-        .run()
-        .expect_err("it is cancelled");
+    // Three candidates serve each workload; stopping in the middle of the third is stopping after the second.
+    let stop = AtomicBool::new(false);
+    let stop_in_the_third = |done: usize, _planned: usize| {
+        if done == 7 {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let stopping = Hooks {
+        progress: Some(&stop_in_the_third),
+        stop: Some(&stop),
+        ..Hooks::default()
+    };
+    let error = assess().with_hooks(stopping).run().expect_err("it is cancelled");
     assert_eq!(error.to_string(), "cancelled after 6 simulations");
 }
 

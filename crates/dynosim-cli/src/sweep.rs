@@ -8,7 +8,8 @@ use dynosim::answer::{Answer, AnswerOptions, Answering, comparison_json};
 use dynosim::inputs::Inputs;
 use dynosim::spec::{Checked, ReplayOptimizeSpec};
 use dynosim::sweep::{
-    Comparison, MemoryTrials, Mode, OptimizationResult, Progress as ShowProgress, Sweep, SweepError, Trial, TrialStore,
+    Comparison, Hooks, MemoryTrials, Mode, OptimizationResult, Progress as ShowProgress, Sweep, SweepError, Trial,
+    TrialStore,
 };
 use dynosim::timing::TimingProvider;
 use dynosim::{Error, Scenario, StepTimes, sweep_scenario, sweep_warnings, timing_provider};
@@ -157,13 +158,12 @@ pub(crate) fn with_sweep<T, E>(
     let sweep = Sweep::new(spec, scenario.clone(), provider.as_ref()).map_err(Error::from)?;
     let progress = Progress::every(args.progress);
     let show = |done, planned| progress.show(done, planned);
-    let mut sweep = sweep
-        .with_warnings(warnings)
-        .with_progress(&show)
-        .with_stop(surroundings.stop);
-    if let Some(trials) = surroundings.trials {
-        sweep = sweep.with_trials(trials);
-    }
+    let hooks = Hooks {
+        trials: surroundings.trials,
+        progress: Some(&show),
+        stop: Some(surroundings.stop),
+    };
+    let sweep = sweep.with_warnings(warnings).with_hooks(hooks);
     let outcome = act(&Bench {
         sweep: &sweep,
         scenario: &scenario,
@@ -241,9 +241,11 @@ impl Answers<'_, '_, '_> {
         let mut answering = Answering::new(result, scenario, provider)
             .with_options(options)
             .with_inputs(self.inputs(mode)?)
-            .with_trials(self.trials)
-            .with_progress(show)
-            .with_stop(self.stop);
+            .with_hooks(Hooks {
+                trials: Some(self.trials),
+                progress: Some(show),
+                stop: Some(self.stop),
+            });
         if self.args.tables.perfdata.is_some() {
             answering = answering.with_step_times(step_times(self.args, &self.asked.spec));
         }

@@ -149,7 +149,7 @@ impl<'s, 'a> Evaluator<'s, 'a> {
         if let Some(trial) = self.whole.get(state) {
             return trial.clone();
         }
-        let Some(store) = self.sweep.trials else {
+        let Some(store) = self.sweep.hooks.trials else {
             return self.try_simulate(state).unwrap_or_else(Trial::Failed);
         };
         let key = self.key(state);

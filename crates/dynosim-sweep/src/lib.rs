@@ -23,7 +23,7 @@
 //! | `worker_shapes` | workers of every role and size, bound once; sizes left out |
 //! | `equivalence` | which states are the same simulation |
 //! | `evaluator` | runs simulations in parallel |
-//! | `trial` | how simulations end, and where that is kept |
+//! | `trial`, `hooks` | how simulations end, and where that is kept; who watches and may ask to stop |
 //! | `hopeless` | bounds beyond which a simulation is given up |
 //! | `judge` | bounds, budget, score |
 //! | `ranking` | which record is better |
@@ -81,6 +81,7 @@ mod equivalence;
 mod error;
 mod evaluator;
 mod exhaustive;
+mod hooks;
 mod hopeless;
 mod judge;
 mod left_out;
@@ -105,6 +106,7 @@ pub use csv_table::write_csv;
 pub use engine_settings::EngineSettings;
 pub use error::SweepError;
 pub use exhaustive::Shard;
+pub use hooks::{Hooks, Progress};
 pub use left_out::left_out_by_reason;
 pub use metrics::Metrics;
 pub use prune::{Bound, Pruned};
@@ -112,7 +114,7 @@ pub use ranking::best_first;
 pub use record::Record;
 pub use result::OptimizationResult;
 pub use state::{Mode, RouterState, State};
-pub use sweep::{Progress, Sweep};
+pub use sweep::Sweep;
 pub use table::text_table;
 pub use trial::{Figures, MemoryTrials, Trial, TrialStore};
 pub use worker_shapes::{KvCapacity, LeftOutTp};

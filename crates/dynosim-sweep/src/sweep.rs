@@ -1,7 +1,7 @@
 //! A sweep: one spec, one workload, one timing provider, and the searches over them.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use dynosim_core::{RouterFactory, Scenario};
@@ -18,6 +18,7 @@ use crate::engine_settings::EngineSettings;
 use crate::error::SweepError;
 use crate::evaluator::{Evaluate, Evaluator};
 use crate::exhaustive::{Plan, Shard};
+use crate::hooks::{Hooks, Progress};
 use crate::judge::Judge;
 use crate::pareto::Front;
 use crate::prune::{Pruned, Pruner};
@@ -38,10 +39,6 @@ const MOST_STATES: u64 = 5_000_000;
 /// More threads than any machine has use for.
 const MOST_THREADS: usize = 512;
 
-/// Is told how many simulations are done and how many are planned so far; the plan grows as a
-/// search goes on. Called from several threads, so numbers may arrive out of order.
-pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
-
 /// Searches deployments within a GPU budget by simulating them.
 ///
 /// Results are the same for any number of threads. What goes wrong with a single candidate is part
@@ -52,12 +49,9 @@ pub struct Sweep<'a> {
     pub(crate) provider: &'a dyn TimingProvider,
     pub(crate) build_router: RouterFactory<'a>,
     pub(crate) threads: ThreadPool,
-    /// What is known of simulations, and is to be kept of them.
-    pub(crate) trials: Option<&'a dyn TrialStore>,
+    pub(crate) hooks: Hooks<'a>,
     /// Whether routers are the built-in ones; nothing is known about others.
     has_built_in_routers: bool,
-    progress: Option<Progress<'a>>,
-    stop: Option<&'a AtomicBool>,
     warnings: Vec<String>,
     budget: Budget,
     front: Front,
@@ -96,11 +90,9 @@ impl<'a> Sweep<'a> {
                 .build()
                 .map_err(|source| SweepError::Threads { threads, source })?,
             build_router: &dynosim_router::build,
-            trials: None,
+            hooks: Hooks::default(),
             has_built_in_routers: true,
             scenario,
-            progress: None,
-            stop: None,
             warnings: Vec::new(),
             budget,
             front: Front::new(spec)?,
@@ -116,17 +108,24 @@ impl<'a> Sweep<'a> {
         self
     }
 
+    /// Takes all of these instead of those that it has.
+    #[must_use]
+    pub fn with_hooks(mut self, hooks: Hooks<'a>) -> Self {
+        self.hooks = hooks;
+        self
+    }
+
     /// Reports progress.
     #[must_use]
     pub fn with_progress(mut self, progress: Progress<'a>) -> Self {
-        self.progress = Some(progress);
+        self.hooks.progress = Some(progress);
         self
     }
 
     /// Takes from `trials` how simulations ended that are known there, and keeps there how others end.
     #[must_use]
     pub fn with_trials(mut self, trials: &'a dyn TrialStore) -> Self {
-        self.trials = Some(trials);
+        self.hooks.trials = Some(trials);
         self
     }
 
@@ -134,7 +133,7 @@ impl<'a> Sweep<'a> {
     /// their certificate says that they are not finished.
     #[must_use]
     pub fn with_stop(mut self, stop: &'a AtomicBool) -> Self {
-        self.stop = Some(stop);
+        self.hooks.stop = Some(stop);
         self
     }
 
@@ -224,14 +223,14 @@ impl<'a> Sweep<'a> {
     }
 
     pub(crate) fn report_progress(&self, done: usize, planned: usize) {
-        if let Some(progress) = self.progress {
+        if let Some(progress) = self.hooks.progress {
             progress(done, planned);
         }
     }
 
     /// Whether somebody has asked to stop.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+        self.hooks.is_stopped()
     }
 
     /// Whether it is known what routers make of their settings.

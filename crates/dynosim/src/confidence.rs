@@ -61,6 +61,5 @@ pub use load_sensitivity::{CandidateLoads, Knee, LoadSensitivity, WinnerEdge};
 pub use loads::FiguresAtLoad;
 pub use model_error::ModelError;
 pub use repetitions::{CandidateRepetitions, Pair, Repetitions};
-pub use simulations::Cancelled;
 pub use spread::Spread;
 pub use variation::Variation;

@@ -1,10 +1,9 @@
 //! From the result of a search to an answer.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use dynosim_core::Scenario;
-use dynosim_sweep::{OptimizationResult, Progress, Record, State, TrialStore};
+use dynosim_sweep::{Hooks, OptimizationResult, Record, State};
 use dynosim_timing::TimingProvider;
 
 use super::Answer;
@@ -45,9 +44,7 @@ pub struct Answering<'a> {
     scenario: &'a Scenario,
     provider: &'a dyn TimingProvider,
     step_times: Option<StepTimes>,
-    trials: Option<&'a dyn TrialStore>,
-    progress: Option<Progress<'a>>,
-    stop: Option<&'a AtomicBool>,
+    hooks: Hooks<'a>,
     options: AnswerOptions,
     inputs: Option<Inputs>,
 }
@@ -69,9 +66,7 @@ impl<'a> Answering<'a> {
             scenario,
             provider,
             step_times: None,
-            trials: None,
-            progress: None,
-            stop: None,
+            hooks: Hooks::default(),
             options: AnswerOptions::default(),
             inputs: None,
         }
@@ -84,24 +79,10 @@ impl<'a> Answering<'a> {
         self
     }
 
-    /// Takes from `trials` how simulations ended that are known there, and keeps there how others end.
+    /// Lets these take part. An answer that is stopped lacks what is not known yet.
     #[must_use]
-    pub fn with_trials(mut self, trials: &'a dyn TrialStore) -> Self {
-        self.trials = Some(trials);
-        self
-    }
-
-    /// Reports progress, search by search.
-    #[must_use]
-    pub fn with_progress(mut self, progress: Progress<'a>) -> Self {
-        self.progress = Some(progress);
-        self
-    }
-
-    /// Gives the answer without what is not known yet once `stop` is true.
-    #[must_use]
-    pub fn with_stop(mut self, stop: &'a AtomicBool) -> Self {
-        self.stop = Some(stop);
+    pub fn with_hooks(mut self, hooks: Hooks<'a>) -> Self {
+        self.hooks = hooks;
         self
     }
 
@@ -126,17 +107,17 @@ impl<'a> Answering<'a> {
     /// an option is out of range.
     pub fn answer(self) -> Result<Answer, Error> {
         let mut known = (None, Vec::new(), None);
-        if self.options.explain && self.result.certificate.finished && !self.is_stopped() {
+        if self.options.explain && self.result.certificate.finished && !self.hooks.is_stopped() {
             let (explanation, detailed) = self.explain()?;
             let confidence = self.assess()?;
             // What was cut short may be wrong.
-            if !self.is_stopped() {
+            if !self.hooks.is_stopped() {
                 known = (Some(explanation), detailed, confidence);
             }
         }
         let (explanation, detailed, confidence) = known;
         let spec = &self.result.spec;
-        let is_whole = self.result.certificate.finished && !self.is_stopped();
+        let is_whole = self.result.certificate.finished && !self.hooks.is_stopped();
         let built_in = || StepTimes::built_in(&spec.timing, &spec.engine, &spec.hardware, None);
         Ok(Answer {
             explanation,
@@ -150,21 +131,10 @@ impl<'a> Answering<'a> {
         })
     }
 
-    fn is_stopped(&self) -> bool {
-        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
-    }
-
     fn explain(&self) -> Result<(Explanation, Vec<Detailed>), Error> {
-        let mut explainer = Explainer::new(&self.result, self.scenario, self.provider).with_best(self.options.top);
-        if let Some(trials) = self.trials {
-            explainer = explainer.with_trials(trials);
-        }
-        if let Some(progress) = self.progress {
-            explainer = explainer.with_progress(progress);
-        }
-        if let Some(stop) = self.stop {
-            explainer = explainer.with_stop(stop);
-        }
+        let explainer = Explainer::new(&self.result, self.scenario, self.provider)
+            .with_best(self.options.top)
+            .with_hooks(self.hooks);
         let detailed = explainer.detailed()?;
         Ok((explainer.explain_detailed(&detailed)?, detailed))
     }
@@ -178,24 +148,20 @@ impl<'a> Answering<'a> {
         } = &self.options;
         let best = assessed(&self.result, *top);
         let states: Vec<State> = best.into_iter().map(|record| record.state).collect();
-        if *repeats == 0 || states.is_empty() || self.is_stopped() {
+        if *repeats == 0 || states.is_empty() || self.hooks.is_stopped() {
             return Ok(None);
         }
         let options = ConfidenceOptions {
             repeats: *repeats,
             load_factors: load_factors.clone(),
         };
-        let cancelled = || self.is_stopped();
-        let mut assessment = Assessment::new(&self.result.spec, self.provider, &states, options)?;
-        assessment = assessment.with_cancellation(&cancelled);
+        let mut assessment =
+            Assessment::new(&self.result.spec, self.provider, &states, options)?.with_hooks(self.hooks);
         if self.step_times.is_some() {
             assessment = assessment.with_step_times_of_your_own();
         }
-        if let Some(progress) = self.progress {
-            assessment = assessment.with_progress(progress);
-        }
         match assessment.run() {
-            Err(_) if self.is_stopped() => Ok(None),
+            Err(_) if self.hooks.is_stopped() => Ok(None),
             confidence => confidence.map(Some),
         }
     }

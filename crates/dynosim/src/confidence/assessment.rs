@@ -3,7 +3,7 @@
 use std::fmt;
 
 use dynosim_spec::{Objective, ReplayOptimizeSpec, SearchSpec};
-use dynosim_sweep::{Mode, Progress, State};
+use dynosim_sweep::{Hooks, Mode, State};
 use dynosim_timing::TimingProvider;
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use super::error::ConfidenceError;
 use super::load_sensitivity::LoadSensitivity;
 use super::model_error::ModelError;
 use super::repetitions::Repetitions;
-use super::simulations::{Cancelled, Simulations};
+use super::simulations::Simulations;
 use super::text;
 use crate::error::Error;
 
@@ -100,8 +100,7 @@ pub struct Assessment<'a> {
     states: &'a [State],
     options: ConfidenceOptions,
     provider_is_named: bool,
-    progress: Option<Progress<'a>>,
-    cancelled: Option<Cancelled<'a>>,
+    hooks: Hooks<'a>,
 }
 
 impl<'a> Assessment<'a> {
@@ -125,8 +124,7 @@ impl<'a> Assessment<'a> {
             states,
             options,
             provider_is_named: true,
-            progress: None,
-            cancelled: None,
+            hooks: Hooks::default(),
         })
     }
 
@@ -137,19 +135,11 @@ impl<'a> Assessment<'a> {
         self
     }
 
-    /// Reports progress, as [`Sweep::with_progress`](dynosim_sweep::Sweep::with_progress) does, in evaluations of a
-    /// candidate.
+    /// Lets these take part: progress is told in evaluations of a candidate. A store of simulations does not, because its
+    /// simulations are of another workload.
     #[must_use]
-    pub fn with_progress(mut self, progress: Progress<'a>) -> Self {
-        self.progress = Some(progress);
-        self
-    }
-
-    /// Stops once `cancelled` returns true. It is asked before the candidates are simulated under another
-    /// workload; simulations that have begun are finished.
-    #[must_use]
-    pub fn with_cancellation(mut self, cancelled: Cancelled<'a>) -> Self {
-        self.cancelled = Some(cancelled);
+    pub fn with_hooks(mut self, hooks: Hooks<'a>) -> Self {
+        self.hooks = hooks;
         self
     }
 
@@ -200,8 +190,7 @@ impl<'a> Assessment<'a> {
         Simulations {
             provider: self.provider,
             modes,
-            progress: self.progress,
-            cancelled: self.cancelled,
+            hooks: self.hooks,
             done: 0,
             planned: workloads * self.states.len(),
         }

@@ -4,22 +4,18 @@ use std::fmt;
 
 use dynosim_core::Scenario;
 use dynosim_spec::{ReplayOptimizeSpec, Workload};
-use dynosim_sweep::{Mode, Progress, Record, State, Sweep};
+use dynosim_sweep::{Hooks, Mode, Record, State, Sweep};
 use dynosim_timing::TimingProvider;
 
 use super::error::ConfidenceError;
 use crate::error::Error;
 use crate::search::sweep_scenario;
 
-/// Is asked before every workload whether to stop.
-pub type Cancelled<'a> = &'a (dyn Fn() -> bool + Sync);
-
 /// Simulates states, in parallel, and keeps count.
 pub(super) struct Simulations<'a> {
     pub(super) provider: &'a dyn TimingProvider,
     pub(super) modes: Vec<Mode>,
-    pub(super) progress: Option<Progress<'a>>,
-    pub(super) cancelled: Option<Cancelled<'a>>,
+    pub(super) hooks: Hooks<'a>,
     /// Evaluations of a candidate that are done.
     pub(super) done: usize,
     /// Evaluations that are planned so far.
@@ -46,23 +42,29 @@ impl Simulations<'_> {
         states: &[State],
     ) -> Result<Vec<Record>, Error> {
         let before = self.done;
-        if self.cancelled.is_some_and(|cancelled| cancelled()) {
-            return Err(ConfidenceError::Cancelled { done: before }.into());
-        }
         self.planned = self.planned.max(before + states.len());
         let planned = self.planned;
-        let report = |done: usize, _planned_of_these: usize| {
-            if let Some(progress) = self.progress {
-                progress(before + done, planned);
+        let tell = |done: usize| {
+            if let Some(progress) = self.hooks.progress {
+                progress(done, planned);
             }
         };
-        let sweep = Sweep::new(spec, scenario, self.provider)?;
-        let records = sweep.with_progress(&report).evaluate_states(states);
+        let report = |done: usize, _planned_of_these: usize| tell(before + done);
+        // What is known of simulations of another workload does not help.
+        let hooks = Hooks {
+            trials: None,
+            progress: Some(&report),
+            stop: self.hooks.stop,
+        };
+        let records = Sweep::new(spec, scenario, self.provider)?
+            .with_hooks(hooks)
+            .evaluate_states(states);
+        if self.hooks.is_stopped() {
+            return Err(ConfidenceError::Cancelled { done: before }.into());
+        }
         // Fewer simulations may have been made than there are states.
         self.done = before + states.len();
-        if let Some(progress) = self.progress {
-            progress(self.done, planned);
-        }
+        tell(self.done);
         Ok(records)
     }
 }

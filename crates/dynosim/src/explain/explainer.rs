@@ -1,11 +1,10 @@
 //! From the result of a sweep to its explanation.
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
 
 use dynosim_core::{Outcome, Scenario, WorkerShape};
 use dynosim_spec::{ReplayOptimizeSpec, SearchStrategy, SlaSpec};
-use dynosim_sweep::{Bound, OptimizationResult, Progress, Record, Sweep, SweepError, TrialStore};
+use dynosim_sweep::{Bound, Hooks, OptimizationResult, Record, Sweep, SweepError};
 use dynosim_timing::TimingProvider;
 
 use super::Explanation;
@@ -26,9 +25,7 @@ pub struct Explainer<'a> {
     result: &'a OptimizationResult,
     scenario: &'a Scenario,
     provider: &'a dyn TimingProvider,
-    trials: Option<&'a dyn TrialStore>,
-    progress: Option<Progress<'a>>,
-    stop: Option<&'a AtomicBool>,
+    hooks: Hooks<'a>,
     most_feasible: usize,
 }
 
@@ -58,31 +55,15 @@ impl<'a> Explainer<'a> {
             result,
             scenario,
             provider,
-            trials: None,
-            progress: None,
-            stop: None,
+            hooks: Hooks::default(),
             most_feasible: FEASIBLE,
         }
     }
 
-    /// Takes from `trials` how simulations ended that are known there, as [`Sweep::with_trials`] does.
+    /// Lets these take part in searches within other budgets.
     #[must_use]
-    pub fn with_trials(mut self, trials: &'a dyn TrialStore) -> Self {
-        self.trials = Some(trials);
-        self
-    }
-
-    /// Reports the progress of searches within other budgets.
-    #[must_use]
-    pub fn with_progress(mut self, progress: Progress<'a>) -> Self {
-        self.progress = Some(progress);
-        self
-    }
-
-    /// Begins no further simulation once `stop` is true.
-    #[must_use]
-    pub fn with_stop(mut self, stop: &'a AtomicBool) -> Self {
-        self.stop = Some(stop);
+    pub fn with_hooks(mut self, hooks: Hooks<'a>) -> Self {
+        self.hooks = hooks;
         self
     }
 
@@ -243,20 +224,11 @@ impl<'a> Explainer<'a> {
         spec.hardware.total_gpus = Some(budget);
         spec.hardware.min_gpus = None;
         spec.search.strategy = SearchStrategy::Descent;
-        let mut sweep = match Sweep::new(&spec, self.scenario.clone(), self.provider) {
-            Ok(sweep) => sweep,
+        let sweep = match Sweep::new(&spec, self.scenario.clone(), self.provider) {
+            Ok(sweep) => sweep.with_hooks(self.hooks),
             Err(SweepError::BudgetTooLarge { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        if let Some(trials) = self.trials {
-            sweep = sweep.with_trials(trials);
-        }
-        if let Some(progress) = self.progress {
-            sweep = sweep.with_progress(progress);
-        }
-        if let Some(stop) = self.stop {
-            sweep = sweep.with_stop(stop);
-        }
         match sweep.optimize(&self.result.modes) {
             Ok(found) => Ok(Some(found)),
             Err(SweepError::BudgetTooSmall { .. } | SweepError::NoMode { .. }) => Ok(None),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dynosim_spec::{EngineAxes, Objective, PerRequestSla, Prune, SlaSpec};
 use dynosim_timing::PolynomialTiming;

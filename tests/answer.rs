@@ -259,6 +259,67 @@ fn candidates_are_simulations_of_their_own() {
 }
 
 #[test]
+fn candidates_with_blocks_of_their_own_serve_the_same_requests() {
+    let mut spec = spec();
+    spec.search.engine_args.block_size = vec![16, 48];
+    spec.router.mode = dynosim::spec::SweepRouterMode::RoundRobin;
+    let answer = answer(
+        &spec,
+        AnswerOptions {
+            repeats: 0,
+            ..AnswerOptions::default()
+        },
+    );
+    let document: Value = serde_json::from_str(&file(&answer, "result.json")).expect("JSON");
+    let mut sizes = std::collections::BTreeSet::new();
+    for candidate in document["candidates"].as_array().expect("a list") {
+        let run = dynosim::RunSpec::from_json(&candidate["run"].to_string()).expect("a valid run");
+        let report = dynosim::run(&run.value).expect("it runs").report;
+        assert_eq!(candidate["record"]["mean_ttft_ms"].as_f64(), Some(report.ttft.mean));
+        sizes.insert(candidate["record"]["block_size"].to_string());
+    }
+    assert_eq!(sizes.len(), 2, "{sizes:?}");
+}
+
+#[test]
+fn the_least_number_of_gpus_holds_for_other_budgets() {
+    let mut spec = spec();
+    spec.hardware.min_gpus = Some(4);
+    let answer = answer(
+        &spec,
+        AnswerOptions {
+            repeats: 0,
+            ..AnswerOptions::default()
+        },
+    );
+    let explanation = answer.explanation.as_ref().expect("it was asked for");
+    assert!(explanation.fewer_gpus.is_none(), "{:?}", explanation.fewer_gpus);
+    let more = explanation.more_gpus.as_ref().expect("something is feasible");
+    assert!(more.change.is_some_and(|change| change >= 0.0), "{more:?}");
+}
+
+#[test]
+fn bounds_that_give_way_do_not_help_who_cannot_serve_all() {
+    let mut spec = spec();
+    spec.engine.prefill_engine_args = None;
+    spec.engine.decode_engine_args = None;
+    // Room for the shorter half of the requests.
+    spec.engine.base_engine_args.num_gpu_blocks = Some(36);
+    spec.search.prune = dynosim::spec::Prune::None;
+    let answer = answer(
+        &spec,
+        AnswerOptions {
+            repeats: 0,
+            ..AnswerOptions::default()
+        },
+    );
+    let explanation = answer.explanation.as_ref().expect("it was asked for");
+    let relief = explanation.relief.as_ref().expect("nothing is feasible");
+    assert!(relief.single.is_empty() && relief.joint.is_empty(), "{relief:?}");
+    assert!(explanation.text().contains("no deployment serves every request"));
+}
+
+#[test]
 fn answers_do_not_depend_on_threads() {
     let options = AnswerOptions {
         repeats: 2,
@@ -283,7 +344,12 @@ fn answers_do_not_depend_on_threads() {
     ] {
         assert!(names.contains(&name), "{name}");
     }
-    for part in ["Exhaustive search: ", "\nWhy\n", "How sure", "tightest bound: sla."] {
+    for part in [
+        "Exhaustive search: ",
+        "\nWhy\n",
+        "How sure",
+        "tightest bound first: sla.",
+    ] {
         assert!(alone.1.contains(part), "{part} in {}", alone.1);
     }
 }
@@ -323,9 +389,10 @@ fn where_nothing_is_feasible_the_way_out_is_told() {
     let text = explanation.text();
     assert!(text.contains("sla.ttft alone would have to be"), "{text}");
     assert!(
-        text.contains("GPUs would do") || text.contains("More GPUs do not help"),
+        text.contains("meet all bounds (") || text.contains("More GPUs: up to"),
         "{text}"
     );
+    assert!(relief.fewest_gpus.is_none_or(|fewest| fewest > 4));
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn the_candidate_that_takes_most_load_is_named() {
     let states = [workers(1, 2), workers(1, 1), workers(2, 1)];
     let found = assess(&spec, [fixed(90.0), fixed(80.0)], &states, options(2, &[0.5, 1.5, 2.5]));
     let text = found.text();
-    let expected = "Other loads: 1. keeps its bounds up to 1.25 times the load (12.50 sessions/s), no longer at 1.3; 3. up to 2.2\n";
+    let expected = "Other loads, with the seeds of the search: 1. keeps its bounds up to 1.25 times the load (12.50 arrivals/s), no longer at 1.3; 2. ";
     assert!(text.contains(expected), "{text}");
     assert!(text.contains("1. stays the best of these from 0.5 to"), "{text}");
 }

@@ -13,6 +13,8 @@ Examples:
   dynosim run deployment.json                      one simulation, its metrics as a table
   dynosim run deployment.json --report out.json    the whole report
   dynosim sweep budget.json --out results          search deployments within a GPU budget
+  dynosim diff results other-results               what differs between two answers
+  dynosim export results --out handoff             the best one as files for real engines
   dynosim validate measured.csv --setup setup.json how right simulations are
   dynosim timing prefill points.csv                price prefill steps
   dynosim models                                   models known by name
@@ -61,7 +63,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// The simulation: a `RunSpec` as JSON; `-` reads standard input
+    /// The simulation: a spec as JSON, see the README; `-` reads standard input
     pub(crate) spec: PathBuf,
     /// Write the whole report as JSON instead of printing a table; `-` is standard output
     #[arg(long, value_name = "OUT.json")]
@@ -164,7 +166,7 @@ pub(crate) struct DiffArgs {
 /// What a sweep and the merging of its parts have in common.
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
-    /// The sweep: a `ReplayOptimizeSpec` as JSON; `-` reads standard input
+    /// The sweep: a spec as JSON, see the README; `-` reads standard input
     pub(crate) spec: PathBuf,
     /// Kinds of deployments to search
     #[arg(long, value_enum, default_value_t = ModeArg::Disagg)]
@@ -193,12 +195,13 @@ pub(crate) struct AnswerArgs {
     /// Only search, even with --out
     #[arg(long, conflicts_with = "explain")]
     pub(crate) quick: bool,
-    /// Best outcomes to explain and to repeat
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) top: u32,
-    /// Repetitions of each, with other seeds and other beginnings of the load; 0 for none, and for no other loads
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = repeats)]
-    pub(crate) repeats: u32,
+    /// Best outcomes to explain and to repeat [default: 3]
+    #[arg(long, value_name = "N", conflicts_with = "quick", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) top: Option<u32>,
+    /// Repetitions of each, with other seeds and other beginnings of the load, 2 to 1000; 0 for none, and for no other
+    /// loads [default: 5]
+    #[arg(long, value_name = "N", conflicts_with = "quick", value_parser = repeats)]
+    pub(crate) repeats: Option<u32>,
 }
 
 /// No repetitions, or as many as have a spread.

@@ -10,6 +10,7 @@ mod text;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use dynosim::answer::SCHEMA_VERSION;
 use dynosim::inputs::Inputs;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -40,6 +41,13 @@ const TREATED: [&str; 9] = [
 /// Shows what differs; says by its exit code whether anything does.
 pub(crate) fn diff(args: &DiffArgs) -> Result<(), CliError> {
     let (old, new) = (ResultFile::read(&args.old)?, ResultFile::read(&args.new)?);
+    if old.is_comparison() != new.is_comparison() {
+        return Err(CliError::Input(
+            "one result compares both kinds of deployments (--mode compare) and the other one is of a single search; give the \
+             folder agg or disagg within the first"
+                .to_owned(),
+        ));
+    }
     let differences = Differences::between(&old, &new)?;
     if args.json {
         let json = serde_json::to_string_pretty(&differences)
@@ -171,10 +179,21 @@ impl ResultFile {
         let wrong = |what: String| CliError::Input(format!("{}: {what}", file.display()));
         let text = fs::read_to_string(&file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
         let document: Value = serde_json::from_str(&text).map_err(|error| wrong(format!("is no JSON: {error}")))?;
+        let version = document.get("schema_version").and_then(Value::as_u64).unwrap_or(0);
+        if version > u64::from(SCHEMA_VERSION) {
+            return Err(wrong(format!(
+                "is a result of format {version}, written by a newer version of dynosim; use that one"
+            )));
+        }
         match document {
             Value::Object(document) if document.contains_key("spec") => Ok(Self { folder, document }),
             _ => Err(wrong("is no result of a sweep, which has a key `spec`".to_owned())),
         }
+    }
+
+    /// Whether it is about both kinds of deployments, one beside the other.
+    fn is_comparison(&self) -> bool {
+        self.document.contains_key("chosen_mode")
     }
 
     fn get(&self, key: &str) -> Option<&Value> {

@@ -40,8 +40,25 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     if is_standard_stream(path) {
         return print(text);
     }
+    write_bytes(path, text.as_bytes())
+}
+
+/// Writes a file as a whole or not at all: first beside it, and then in its place. What is no ordinary file, such as a pipe
+/// or a link, is written as it is.
+fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     check_place(path)?;
-    fs::write(path, text).map_err(|error| cannot_write(path, &error))
+    let is_special = fs::symlink_metadata(path).is_ok_and(|found| !found.is_file());
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let beside = path.with_file_name(format!(".{}.{}", name.unwrap_or_default(), std::process::id()));
+    if is_special || fs::File::create_new(&beside).is_err() {
+        return fs::write(path, bytes).map_err(|error| cannot_write(path, &error));
+    }
+    let written = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path));
+    written.map_err(|error| {
+        // Nothing can be done about a part that stays behind.
+        let _ = fs::remove_file(&beside);
+        cannot_write(path, &error)
+    })
 }
 
 /// Writes a CSV table to a file, and beside it as a Parquet file if the program was built with the feature `parquet`; or
@@ -59,8 +76,7 @@ pub(crate) fn write_table(path: &Path, csv_text: &str) -> Result<(), CliError> {
 fn write_parquet(path: &Path, csv_text: &str) -> Result<(), CliError> {
     let bytes = parquet_table(csv_text)
         .map_err(|error| CliError::Failure(format!("cannot write {}: {error}", path.display())))?;
-    check_place(path)?;
-    fs::write(path, bytes).map_err(|error| cannot_write(path, &error))
+    write_bytes(path, &bytes)
 }
 
 /// Fails if a file cannot be written because it is a folder, or because the folder that it is to be in is not

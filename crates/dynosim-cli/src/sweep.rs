@@ -73,6 +73,15 @@ pub(crate) fn search(
         ..surroundings
     };
     let explain = (args.answer.explain || folder.is_some()) && !args.answer.quick;
+    if !explain {
+        for (flag, value) in [("--top", args.answer.top), ("--repeats", args.answer.repeats)] {
+            if let Some(value) = value {
+                output::note(&format!(
+                    "warning: {flag}: {value} has no effect without --explain or --out"
+                ));
+            }
+        }
+    }
     let found = with_sweep(args, asked, surroundings, |bench| {
         let found = find(args.mode, bench.sweep)?;
         let neighbours = Overlay {
@@ -232,11 +241,12 @@ impl Answers<'_, '_, '_> {
             show,
             ..
         } = *self.bench;
+        let defaults = AnswerOptions::default();
         let options = AnswerOptions {
             explain: self.explain,
-            top: self.args.answer.top as usize,
-            repeats: self.args.answer.repeats,
-            ..AnswerOptions::default()
+            top: self.args.answer.top.map_or(defaults.top, |top| top as usize),
+            repeats: self.args.answer.repeats.unwrap_or(defaults.repeats),
+            ..defaults
         };
         let mut answering = Answering::new(result, scenario, provider)
             .with_options(options)

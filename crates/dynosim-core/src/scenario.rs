@@ -208,11 +208,12 @@ impl Scenario {
                 self.engine.model
             ));
         }
-        if router == RouterMode::KvRouter
-            && shapes
-                .iter()
-                .all(|shape| !shape.deployment.engine.enable_prefix_caching)
-        {
+        // The SGLang-style engine always caches.
+        let caches = |shape: &&WorkerShape| {
+            let engine = &shape.deployment.engine;
+            engine.enable_prefix_caching || engine.backend == Backend::Sglang
+        };
+        if router == RouterMode::KvRouter && !shapes.is_empty() && !shapes.iter().any(caches) {
             warnings.push("prefix caching is off, so the KV router finds no cached prefixes".to_owned());
         }
         warnings

@@ -10,7 +10,7 @@ use crate::workload_checks as checks;
 use crate::workload_error::{MAX_REQUESTS, WorkloadError};
 use crate::workload_spec::{SyntheticLoad, SyntheticWorkload};
 
-/// Draws the workload; prompts share whole blocks of `block_size` tokens.
+/// Draws the workload; prompts share whole blocks of `block_size` tokens, unless the spec says otherwise.
 pub(crate) fn generate(spec: &SyntheticWorkload, block_size: BlockSize) -> Result<Workload, WorkloadError> {
     check(spec)?;
     let admission = match spec.load {
@@ -215,8 +215,10 @@ struct Prompts {
 
 impl Prompts {
     fn new(spec: &SyntheticWorkload, block_size: BlockSize) -> Self {
-        let shared_blocks = shared_blocks(block_size, spec.isl, spec.shared_prefix_ratio);
-        let shared_tokens = shared_blocks.saturating_mul(block_size.tokens()).min(spec.isl);
+        let prefix_block = spec.shared_prefix_block_size.and_then(BlockSize::new);
+        let prefix_block = prefix_block.unwrap_or(block_size);
+        let shared_blocks = shared_blocks(prefix_block, spec.isl, spec.shared_prefix_ratio);
+        let shared_tokens = shared_blocks.saturating_mul(prefix_block.tokens()).min(spec.isl);
         Self {
             content_block: BlockSize::new(shared_tokens).unwrap_or(block_size),
             groups: GroupDraws::new(spec.num_prefix_groups).filter(|_| shared_tokens > 0),

@@ -45,6 +45,10 @@ pub struct SyntheticWorkload {
     pub shared_prefix_ratio: f64,
     /// Distinct shared prefixes.
     pub num_prefix_groups: u32,
+    /// Tokens of the blocks that shared prefixes consist of, of which there are as many as come closest to the ratio; `None`
+    /// is the block size of the workers that compute prompts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_prefix_block_size: Option<u32>,
     /// Requests of one session, each sent after the one before has completed.
     pub turns_per_session: u32,
     /// Think time between turns, in milliseconds.
@@ -67,6 +71,7 @@ impl SyntheticWorkload {
             length_seed: 0,
             shared_prefix_ratio: 0.0,
             num_prefix_groups: 0,
+            shared_prefix_block_size: None,
             turns_per_session: 1,
             inter_turn_delay_ms: 0.0,
             arrival_seed: DEFAULT_ARRIVAL_SEED,

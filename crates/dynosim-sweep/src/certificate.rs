@@ -28,7 +28,7 @@ pub struct Certificate {
     pub pruned: IndexMap<&'static str, u64>,
     /// All other states.
     pub unvisited: u64,
-    /// Simulations that ended without figures, because they cannot run.
+    /// Simulations that ended without figures, because they cannot run: most often, every request is rejected.
     pub failed: u64,
     /// Simulations that were ended early, because they proved that a bound will be missed.
     pub given_up: u64,
@@ -105,7 +105,7 @@ impl fmt::Display for Certificate {
         )?;
         let mut without = Vec::new();
         if self.failed > 0 {
-            without.push(format!("{} failed", self.failed));
+            without.push(format!("{} without figures", self.failed));
         }
         if self.given_up > 0 {
             without.push(format!("{} given up on proof", self.given_up));
@@ -138,7 +138,7 @@ impl fmt::Display for Regret {
             (None, Some(_), _) => write!(f, "The descent, with {visited} visited states, finds no feasible state"),
             (Some(best), Some(_), Some(share)) if share > 0.0 => write!(
                 f,
-                "The descent, with {visited} visited states, ends {:.2} % below the best: {best}",
+                "The descent, with {visited} visited states, ends {:.2} % worse than the best: {best}",
                 100.0 * share
             ),
             (Some(_), Some(_), _) => write!(
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(
             whole.to_string(),
             "Exhaustive search: 20 states = 15 visited + 4 pruned (rejects_request) + 1 not visited\n\
-             15 visited = 9 simulations + 6 that are provably the same as one of them (2 failed)\n"
+             15 visited = 9 simulations + 6 that are provably the same as one of them (2 without figures)\n"
         );
     }
 

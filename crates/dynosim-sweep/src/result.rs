@@ -3,11 +3,13 @@
 use std::io::Write;
 use std::time::Duration;
 
-use dynosim_spec::{ReplayOptimizeSpec, SearchStrategy};
+use dynosim_spec::{ReplayOptimizeSpec, SearchStrategy, Topology};
+use indexmap::IndexSet;
 use serde_json::{Map, Value, json};
 
 use crate::certificate::Certificate;
 use crate::csv_table::write_csv;
+use crate::engine_settings::EngineSettings;
 use crate::error::SweepError;
 use crate::outcome::{outcomes, same_outcome};
 use crate::prune::Pruned;
@@ -83,12 +85,25 @@ impl OptimizationResult {
         first_of_each(&self.feasible.iter().collect::<Vec<_>>(), most)
     }
 
-    /// The `most` outcomes that are closest to being feasible, closest first, of those that have figures.
+    /// The `most` infeasible states with different workers that one would like to have: closest to being feasible first
+    /// among those that would beat the best feasible one if they were, and then among all others. Of states with the same
+    /// workers the one that is closest. States without figures are left out.
     pub fn near_misses(&self, most: usize) -> Vec<&Record> {
+        let best = self.best_feasible.as_ref().and_then(|best| best.score);
         let misses = self.evaluated.iter().filter(|record| !record.feasible);
         let mut misses: Vec<&Record> = misses.filter(|record| !record.metrics.is_empty()).collect();
-        misses.sort_by(|a, b| best_first(a, b));
-        first_of_each(&misses, most)
+        let is_desirable = |record: &Record| match (record.score, best) {
+            (Some(score), Some(best)) => score > best,
+            _ => best.is_none(),
+        };
+        misses.sort_by(|a, b| {
+            let undesirable = |record: &Record| !is_desirable(record);
+            undesirable(a).cmp(&undesirable(b)).then_with(|| best_first(a, b))
+        });
+        let mut seen: IndexSet<(Topology, EngineSettings)> = IndexSet::new();
+        misses.retain(|record| seen.insert((record.state.topology, record.state.engine)));
+        misses.truncate(most);
+        misses
     }
 
     /// States whose simulation was given up.
@@ -225,7 +240,7 @@ impl OptimizationResult {
 }
 
 /// The first record of each of the first `most` outcomes.
-fn first_of_each<'r>(records: &[&'r Record], most: usize) -> Vec<&'r Record> {
+pub(crate) fn first_of_each<'r>(records: &[&'r Record], most: usize) -> Vec<&'r Record> {
     let outcomes = outcomes(records.iter().copied(), most);
     outcomes
         .into_iter()

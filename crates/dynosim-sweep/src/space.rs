@@ -27,7 +27,7 @@ pub(crate) trait Space: Debug {
     fn size(&self) -> u64;
 
     /// Every parallel shape with as many workers as the budget allows, behind this router; where GPUs count against a
-    /// candidate, within half of the budget, a quarter and so on, too.
+    /// candidate, within half of the budget, a quarter and so on, too, or all numbers of workers if they are few.
     fn shapes(&self, router: RouterState) -> Vec<State>;
 
     /// All worker counts for the shape of this state that the budget asks to be tried; where GPUs count against a candidate,

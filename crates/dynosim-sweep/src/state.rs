@@ -115,26 +115,31 @@ impl State {
         }
     }
 
-    /// A name for charts, shorter than the one that [`fmt::Display`] gives: `3 x tp 1 + 2 x tp 2, kv_router 1/0.5`, with
-    /// overlap credit and prefill load scale behind the router.
+    /// A name for charts, shorter than the one that [`fmt::Display`] gives: `prefill 3 x tp 1, decode 2 x tp 2, kv 1/0.5`,
+    /// with overlap credit and prefill load scale behind the router.
     pub fn short_name(&self) -> String {
+        let role = |role: WorkerRole| match role {
+            WorkerRole::Aggregated => String::new(),
+            WorkerRole::Prefill | WorkerRole::Decode => format!("{role} "),
+        };
         let pools = self.pools().into_iter();
-        let pools: Vec<String> = pools.map(|pool| format!("{} x {}", pool.workers, pool.shape)).collect();
+        let pools = pools.map(|pool| format!("{}{} x {}", role(pool.role), pool.workers, pool.shape));
+        let pools: Vec<String> = pools.collect();
         let RouterState {
             mode,
             overlap_score_credit: credit,
             prefill_load_scale: scale,
         } = self.router;
-        let knobs = match mode {
-            RouterMode::RoundRobin => String::new(),
-            RouterMode::KvRouter => format!(" {credit}/{scale}"),
+        let router = match mode {
+            RouterMode::RoundRobin => "round robin".to_owned(),
+            RouterMode::KvRouter => format!("kv {credit}/{scale}"),
         };
         let engine = if self.engine == EngineSettings::UNCHANGED {
             String::new()
         } else {
             format!(", {}", self.engine)
         };
-        format!("{}, {}{knobs}{engine}", pools.join(" + "), self.router.mode_name())
+        format!("{}, {router}{engine}", pools.join(", "))
     }
 
     /// The pools, in the order in which a request passes through them.
@@ -306,7 +311,7 @@ mod tests {
             decode_shape: ParallelShape::tensor(4),
         };
         let state = State::new(topology, RouterState::kv_router(1.0, 0.5));
-        assert_eq!(state.short_name(), "3 x tp 1 + 2 x tp 4, kv_router 1/0.5");
+        assert_eq!(state.short_name(), "prefill 3 x tp 1, decode 2 x tp 4, kv 1/0.5");
         let shape = ParallelShape::tensor(2);
         let settings = EngineSettings {
             block_size: Some(32),
@@ -314,6 +319,6 @@ mod tests {
         };
         let state = State::new(Topology::Aggregated { workers: 4, shape }, RouterState::round_robin());
         let name = state.with_engine(settings).short_name();
-        assert_eq!(name, "4 x tp 2, round_robin, block_size=32");
+        assert_eq!(name, "4 x tp 2, round robin, block_size=32");
     }
 }

@@ -23,7 +23,7 @@ use crate::judge::Judge;
 use crate::pareto::Front;
 use crate::prune::{Pruned, Pruner};
 use crate::record::Record;
-use crate::result::{OptimizationResult, sift};
+use crate::result::{OptimizationResult, first_of_each, sift};
 use crate::space::{AggregatedSpace, DisaggregatedSpace, Frame, Sizes, Space, router_states};
 use crate::state::{Mode, RouterState, State};
 use crate::trial::{Trial, TrialStore};
@@ -211,6 +211,14 @@ impl<'a> Sweep<'a> {
         Ok(before + simulated)
     }
 
+    /// States of the space of these kinds of deployments.
+    ///
+    /// # Errors
+    /// As [`optimize`](Self::optimize).
+    pub fn count_states(&self, modes: &[Mode]) -> Result<u64, SweepError> {
+        Ok(self.parts(modes, &self.evaluator(modes))?.size())
+    }
+
     /// Evaluates these states, whether or not the spec allows them; one record each, in order.
     /// A state that cannot be simulated has a record that says why. After an interruption, records of states that were
     /// not simulated are missing.
@@ -317,13 +325,14 @@ impl<'a> Sweep<'a> {
             }
             kv_capacity.extend(shapes.into_iter().map(KvCapacity::of));
         }
-        let pareto = self.front.of(&found.records);
+        let front = self.front.of(&found.records);
+        let front: Vec<&Record> = front.into_iter().map(|index| &found.records[index]).collect();
         OptimizationResult {
             modes: parts.spaces.iter().map(|(mode, _)| *mode).collect(),
             spec: self.spec.clone(),
             best_feasible: feasible.first().cloned(),
             best_infeasible,
-            pareto: pareto.into_iter().map(|index| found.records[index].clone()).collect(),
+            pareto: first_of_each(&front, usize::MAX).into_iter().cloned().collect(),
             certificate: self.certificate(parts, &found, evaluator),
             evaluated: found.records,
             feasible,

@@ -41,7 +41,7 @@ mod document;
 mod page;
 
 use dynosim_core::Scenario;
-use dynosim_spec::RunSpec;
+use dynosim_spec::{RunSpec, WorkloadSpec};
 use dynosim_sweep::{OptimizationResult, SweepError, write_csv};
 
 use crate::confidence::Confidence;
@@ -49,8 +49,9 @@ use crate::error::Error;
 use crate::explain::{Detailed, Explanation};
 use crate::inputs::Inputs;
 use crate::requests_csv::write_candidates_csv;
+use crate::search::shared_workload;
 use crate::step_times::StepTimes;
-use crate::summary::summary_with_step_times;
+use crate::summary::summary_with_reservations;
 
 pub use answering::{AnswerOptions, Answering};
 pub use document::{SCHEMA, SCHEMA_VERSION, comparison_json};
@@ -79,9 +80,62 @@ impl Answer {
         self.is_whole
     }
 
+    /// What one ought to know before relying on the best state, a sentence each: that it misses a bound in some
+    /// repetitions, that another state ranks better as often, that something is missing.
+    pub fn reservations(&self) -> Vec<String> {
+        let mut reservations = Vec::new();
+        if !self.is_whole {
+            reservations.push("the sweep was interrupted: this is the result so far".to_owned());
+        }
+        let Some(repetitions) = self.confidence.as_ref().map(|confidence| &confidence.repetitions) else {
+            return reservations;
+        };
+        let count = repetitions.variations.len();
+        let safe = |place: &usize| repetitions.candidates[*place].feasible == count;
+        let Some(best) = repetitions
+            .candidates
+            .first()
+            .filter(|_| self.result.best_feasible.is_some())
+        else {
+            return reservations;
+        };
+        if best.feasible < count {
+            let instead = (1..repetitions.candidates.len()).find(safe);
+            let instead = instead.map_or_else(String::new, |place| {
+                format!(
+                    "; number {} below, {}, keeps them in all",
+                    place + 1,
+                    self.confidence_name(place)
+                )
+            });
+            reservations.push(format!(
+                "the best state keeps all bounds in {} of {count} repetitions only{instead}",
+                best.feasible
+            ));
+        }
+        let likely = |chance: Option<f64>| chance.is_some_and(|chance| chance >= 0.5);
+        if let Some(pair) = repetitions.pairs.iter().find(|pair| likely(pair.flip_chance)) {
+            reservations.push(format!(
+                "number {} below, {}, ranks better in {} of {count} repetitions",
+                pair.other + 1,
+                self.confidence_name(pair.other),
+                pair.better
+            ));
+        }
+        reservations
+    }
+
+    fn confidence_name(&self, place: usize) -> &str {
+        let candidates = self.confidence.as_ref().map(|confidence| &confidence.candidates);
+        candidates
+            .and_then(|candidates| candidates.get(place))
+            .map_or("", String::as_str)
+    }
+
     /// The answer for people, with so many rows in its table.
     pub fn text(&self, rows: usize) -> String {
-        let mut text = summary_with_step_times(&self.result, rows, &self.step_times);
+        let reservations = self.reservations();
+        let mut text = summary_with_reservations(&self.result, rows, &self.step_times, &reservations);
         if let Some(explanation) = &self.explanation {
             text.push_str("\nWhy\n");
             text.push_str(&explanation.text());
@@ -126,8 +180,21 @@ impl Answer {
 
     /// The simulations of the explained candidates as documents of their own, in order.
     pub fn run_specs(&self) -> Vec<RunSpec> {
-        let states = self.detailed.iter().map(|candidate| candidate.record.state);
-        states.map(|state| state.run_spec(&self.result.spec)).collect()
+        let workload = shared_workload(&self.result.spec, &self.result.modes);
+        let runs = self.detailed.iter().map(|candidate| {
+            let mut run = candidate.record.state.run_spec(&self.result.spec);
+            run.workload = workload.clone();
+            if let WorkloadSpec::Synthetic(synthetic) = &mut run.workload {
+                let first_role = run.topology.pools()[0].role;
+                let own_block_size = run.engine.config(first_role).block_size.tokens();
+                // What holds anyway need not be said.
+                synthetic.shared_prefix_block_size = synthetic
+                    .shared_prefix_block_size
+                    .filter(|&size| size != own_block_size);
+            }
+            run
+        });
+        runs.collect()
     }
 
     /// The candidates that the confidence is about.

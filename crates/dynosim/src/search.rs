@@ -1,7 +1,7 @@
 //! Sweeps, from a spec to their results.
 
 use dynosim_core::Scenario;
-use dynosim_spec::{ReplayOptimizeSpec, WorkerRole};
+use dynosim_spec::{ReplayOptimizeSpec, WorkerRole, WorkloadSpec};
 use dynosim_sweep::{Comparison, Mode, OptimizationResult, Sweep};
 
 use crate::error::Error;
@@ -66,14 +66,30 @@ fn built_in(spec: &ReplayOptimizeSpec) -> StepTimes {
 /// read.
 pub fn sweep_scenario(spec: &ReplayOptimizeSpec, modes: &[Mode]) -> Result<Scenario, Error> {
     spec.validate()?;
-    let mut roles = roles(modes);
-    // The first role decides on the granularity of synthetic prefixes; decode workers compute none.
-    roles.sort_by_key(|&role| {
-        let block_size = spec.engine.config(role).block_size.tokens();
-        (role == WorkerRole::Decode, std::cmp::Reverse(block_size))
-    });
-    let scenario = load_scenario(&spec.engine, &spec.hardware, &spec.workload, &roles)?;
+    let workload = shared_workload(spec, modes);
+    let scenario = load_scenario(&spec.engine, &spec.hardware, &workload, &roles(modes))?;
     with_timing(scenario, &spec.timing, None)
+}
+
+/// The workload of a sweep over deployments of these kinds: synthetic prefixes are shared in whole blocks of the largest size
+/// of any candidate, so that all serve the same requests.
+pub(crate) fn shared_workload(spec: &ReplayOptimizeSpec, modes: &[Mode]) -> WorkloadSpec {
+    let mut workload = spec.workload.clone();
+    if let WorkloadSpec::Synthetic(synthetic) = &mut workload
+        && synthetic.shared_prefix_ratio > 0.0
+        && synthetic.shared_prefix_block_size.is_none()
+    {
+        // Decode workers compute no prompts.
+        let roles = roles(modes).into_iter().filter(|&role| role != WorkerRole::Decode);
+        let own = roles.map(|role| spec.engine.config(role).block_size.tokens());
+        let searched = spec.search.engine_args.block_size.iter().copied();
+        synthetic.shared_prefix_block_size = if spec.search.engine_args.block_size.is_empty() {
+            own.max()
+        } else {
+            searched.max()
+        };
+    }
+    workload
 }
 
 /// What one ought to know about a sweep over deployments of these kinds with these step times, for

@@ -20,6 +20,12 @@ Requests arrive at given times, so no deployment can put out more than is asked 
 decides which throughput is best. Where throughput hardly differs, objective mean_e2e_latency or mean_ttft tells more.
 ";
 
+const OPEN_LOOP_PER_GPU: &str = "
+Worth knowing
+Requests arrive at given times, so throughput per GPU and cost are about the number of GPUs, and how the last requests drain
+decides between deployments with as many. Between those, latencies tell more.
+";
+
 /// The result of a sweep as text: the question, the best state, the `rows` best outcomes, and what
 /// candidates were made of. Where no state is feasible, it says by how much the closest ones miss their bounds.
 ///
@@ -33,6 +39,16 @@ pub fn summary(result: &OptimizationResult, rows: usize) -> String {
 
 /// As [`summary()`], naming these step times.
 pub fn summary_with_step_times(result: &OptimizationResult, rows: usize, step_times: &StepTimes) -> String {
+    summary_with_reservations(result, rows, step_times, &[])
+}
+
+/// As [`summary_with_step_times`], with these reservations about the best state beside it.
+pub(crate) fn summary_with_reservations(
+    result: &OptimizationResult,
+    rows: usize,
+    step_times: &StepTimes,
+    reservations: &[String],
+) -> String {
     let mut text = question(&result.spec, &result.modes);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "Step times: {step_times}");
@@ -40,6 +56,9 @@ pub fn summary_with_step_times(result: &OptimizationResult, rows: usize, step_ti
         let _ = writeln!(text, "KV transfer: {}", kv_transfer(&result.spec.engine));
     }
     let _ = writeln!(text, "\n{}", sentence(&result.verdict()));
+    for reservation in reservations {
+        let _ = writeln!(text, "Mind: {reservation}");
+    }
     text.push_str(&alternatives(result));
     let closest_first;
     let (title, records) = if result.best_feasible.is_some() {
@@ -68,8 +87,12 @@ pub fn summary_with_step_times(result: &OptimizationResult, rows: usize, step_ti
             let _ = writeln!(text, "  {line}");
         }
     }
-    if is_open_loop(&result.spec.workload) && result.spec.objective == Objective::Throughput {
-        text.push_str(OPEN_LOOP);
+    if is_open_loop(&result.spec.workload) {
+        match result.spec.objective {
+            Objective::Throughput => text.push_str(OPEN_LOOP),
+            Objective::ThroughputPerGpu | Objective::Cost => text.push_str(OPEN_LOOP_PER_GPU),
+            _ => {}
+        }
     }
     text
 }

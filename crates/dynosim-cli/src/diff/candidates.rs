@@ -18,6 +18,16 @@ const TABLES: [(&str, &str); 3] = [
     ("disagg", "disagg/evaluated.csv"),
 ];
 
+/// Columns that say how a state is judged, or that are numbers of lines; what was simulated is in the others.
+const VERDICT: [&str; 6] = [
+    "simulation",
+    "score",
+    "objective",
+    "feasible",
+    "violation_penalty",
+    "infeasible_reason",
+];
+
 /// What differs between two tables of visited states.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct CandidateChanges {
@@ -27,7 +37,7 @@ pub(super) struct CandidateChanges {
     pub(super) only_old: usize,
     /// Candidates that only the second table has.
     pub(super) only_new: usize,
-    /// Candidates whose rows are not the same.
+    /// Candidates whose figures are not the same, whatever is thought of them.
     pub(super) changed: usize,
     /// Candidates that are feasible now and were not.
     pub(super) now_feasible: Vec<String>,
@@ -40,6 +50,9 @@ pub(super) struct CandidateChanges {
 impl CandidateChanges {
     pub(super) fn is_empty(&self) -> bool {
         self.only_old + self.only_new + self.changed == 0
+            && self.now_feasible.is_empty()
+            && self.now_infeasible.is_empty()
+            && self.scores.is_empty()
     }
 }
 
@@ -63,7 +76,7 @@ pub(super) fn between(old: &Path, new: &Path) -> Result<Vec<CandidateChanges>, C
 struct Candidate {
     feasible: bool,
     score: Option<f64>,
-    /// Everything that the table says, but for the number of the simulation.
+    /// Everything that was simulated.
     row: Vec<(String, String)>,
 }
 
@@ -86,7 +99,7 @@ fn read(path: &Path) -> Result<Candidates, CliError> {
             .zip(&row)
             .filter(|(column, value)| *column != "mode" && !value.is_empty());
         let key = state_text(fields.clone().map(|(column, value)| (column, value.to_owned())));
-        let said = fields.filter(|(column, _)| *column != "simulation");
+        let said = fields.filter(|(column, _)| !VERDICT.contains(column));
         let candidate = Candidate {
             feasible: cell("feasible") == Some("true"),
             score: cell("score").and_then(|score| score.parse().ok()),
@@ -113,7 +126,7 @@ fn compare(of: &str, old: &Candidates, new: &Candidates) -> CandidateChanges {
         if before == after {
             continue;
         }
-        found.changed += 1;
+        found.changed += usize::from(before.row != after.row);
         match (before.feasible, after.feasible) {
             (false, true) => found.now_feasible.push(key.clone()),
             (true, false) => found.now_infeasible.push(key.clone()),

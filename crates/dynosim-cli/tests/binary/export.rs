@@ -125,7 +125,10 @@ fn bad_input_is_explained() {
         dynosim_with_input(&args, &small_run().to_string()).exits(2, message);
         assert!(!folder.has("out"), "nothing is made before arguments are checked");
     };
-    refused(&["--dynamo-version", "1.7.0"], "--dynamo-version: must be 0.5.0 to 1.6");
+    refused(
+        &["--dynamo-version", "1.7.0"],
+        "--dynamo-version: must be 0.5.0 to 1.6.x",
+    );
     refused(
         &["--dynamo-version", "1.1.1", "--api-version", "v1beta1"],
         "choose v1alpha1",

@@ -12,7 +12,7 @@ const RATIO: Real = Real::above(0.0);
 const SPAN_MS: Real = Real::at_least(0.0).at_most(1e12);
 
 const LOADS: [&str; 3] = ["concurrency", "requestRate", "arrivalIntervalMs"];
-const SYNTHETIC_ONLY: [&str; 13] = [
+const SYNTHETIC_ONLY: [&str; 14] = [
     "isl",
     "osl",
     "requestCount",
@@ -23,6 +23,7 @@ const SYNTHETIC_ONLY: [&str; 13] = [
     "lengthSeed",
     "sharedPrefixRatio",
     "numPrefixGroups",
+    "sharedPrefixBlockSize",
     "turnsPerSession",
     "interTurnDelayMs",
     "arrivalSeed",
@@ -77,6 +78,7 @@ impl SyntheticWorkload {
                 "must be at least 1 when sharedPrefixRatio is above 0",
             );
         }
+        section.option("sharedPrefixBlockSize", &mut self.shared_prefix_block_size, &COUNT);
         let turns = section.optional("turnsPerSession", &mut self.turns_per_session, &COUNT);
         if count && turns && self.request_count.checked_mul(self.turns_per_session).is_none() {
             let message = format!("requestCount x turnsPerSession must be at most {}", u32::MAX);
@@ -107,6 +109,9 @@ impl SyntheticWorkload {
         }
         if self.num_prefix_groups > 0 && self.shared_prefix_ratio <= 0.0 {
             section.idle("numPrefixGroups", "when sharedPrefixRatio is 0");
+        }
+        if self.shared_prefix_block_size.is_some() && self.shared_prefix_ratio <= 0.0 {
+            section.idle("sharedPrefixBlockSize", "when sharedPrefixRatio is 0");
         }
         let (sessions, turns) = (self.request_count, self.turns_per_session);
         if let SyntheticLoad::Concurrency(concurrency) = self.load

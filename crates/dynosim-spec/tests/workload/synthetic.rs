@@ -21,6 +21,7 @@ pub(crate) fn spec() -> SyntheticWorkload {
         length_seed: 0,
         shared_prefix_ratio: 0.0,
         num_prefix_groups: 0,
+        shared_prefix_block_size: None,
         turns_per_session: 1,
         inter_turn_delay_ms: 0.0,
         arrival_seed: 42,
@@ -264,4 +265,26 @@ proptest! {
         let workload = Workload::load(&WorkloadSpec::Synthetic(spec), block(block_tokens)).expect("a sensible spec");
         check_content(&workload, block(engine_block), &prompts);
     }
+}
+
+#[test]
+fn shared_prefixes_may_consist_of_blocks_of_their_own() {
+    let spec = SyntheticWorkload {
+        shared_prefix_ratio: 0.3,
+        num_prefix_groups: 1,
+        ..SyntheticWorkload::new(500, 20, 4, SyntheticLoad::Concurrency(2))
+    };
+    let shared_tokens = |own: Option<u32>, engine: u32| {
+        let spec = WorkloadSpec::Synthetic(SyntheticWorkload {
+            shared_prefix_block_size: own,
+            ..spec.clone()
+        });
+        let workload = Workload::load(&spec, BlockSize::new(engine).expect("not zero")).expect("valid");
+        workload.prompts().content_block().tokens()
+    };
+    // 30 % of 8 blocks of 64 tokens, of 32 blocks of 16, of 500 of one.
+    assert_eq!(shared_tokens(None, 64), 2 * 64);
+    assert_eq!(shared_tokens(None, 16), 10 * 16);
+    assert_eq!(shared_tokens(Some(64), 16), 2 * 64);
+    assert_eq!(shared_tokens(Some(1), 64), 150);
 }

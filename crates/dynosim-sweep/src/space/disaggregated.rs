@@ -17,6 +17,9 @@ pub(crate) struct DisaggregatedSpace {
     decode_shapes: Vec<ParallelShape>,
 }
 
+/// Splits that are all looked at where GPUs count against a candidate.
+const FEW_STATES: u64 = 256;
+
 /// Shapes of a prefill and of a decode worker.
 type Pair = (ParallelShape, ParallelShape);
 
@@ -146,6 +149,11 @@ impl Space for DisaggregatedSpace {
             Sizes::Largest => vec![self.frame.budget],
             Sizes::All => self.frame.budget.halves().collect(),
         };
+        if self.frame.sizes == Sizes::All && self.size() <= FEW_STATES * self.frame.routers.len() as u64 {
+            let mut states: IndexSet<State> = self.states().into_iter().collect();
+            states.retain(|state| state.router == router);
+            return states.into_iter().collect();
+        }
         let topologies = self.pairs().flat_map(|pair| {
             let balanced = budgets.iter().filter_map(move |&budget| balanced(budget, pair));
             balanced.collect::<IndexSet<Topology>>()
@@ -285,16 +293,19 @@ mod tests {
 
     #[test]
     fn smaller_sizes_are_states_too() {
-        let mut space = within(Budget { least: 3, most: 16 });
+        let mut space = within(Budget { least: 3, most: 8 });
         space.frame.sizes = Sizes::All;
+        let states = space.states();
+        assert_eq!(space.shapes(ROUND_ROBIN), states, "they are few");
+        space.frame.budget = Budget { least: 3, most: 32 };
         let states = space.states();
         let shapes = space.shapes(ROUND_ROBIN);
         assert!(shapes.iter().all(|shape| states.contains(shape)));
         let at = |workers: u32| numbers(&shapes).contains(&[1, 1, workers, workers]);
-        assert!(at(8) && at(4) && at(2) && !at(1), "half of the budget, a quarter");
+        assert!(at(16) && at(8) && at(4) && !at(5), "half of the budget, a quarter");
         let splits = space.splits(&shapes[0]);
         assert!(splits.iter().all(|split| states.contains(split)));
         let gpus: IndexSet<u64> = splits.iter().map(State::total_gpus).collect();
-        assert!(gpus.contains(&16) && gpus.contains(&3) && gpus.contains(&7), "{gpus:?}");
+        assert!(gpus.contains(&32) && gpus.contains(&3) && gpus.contains(&7), "{gpus:?}");
     }
 }

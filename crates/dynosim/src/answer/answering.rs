@@ -3,6 +3,7 @@
 use std::fmt;
 
 use dynosim_core::Scenario;
+use dynosim_spec::ReplayOptimizeSpec;
 use dynosim_sweep::{Hooks, OptimizationResult, Record, State};
 use dynosim_timing::TimingProvider;
 
@@ -11,6 +12,7 @@ use crate::confidence::{Assessment, Confidence, ConfidenceOptions};
 use crate::error::Error;
 use crate::explain::{Detailed, Explainer, Explanation};
 use crate::inputs::Inputs;
+use crate::search::shared_workload;
 use crate::step_times::StepTimes;
 
 /// How much is to be found out about the best candidates.
@@ -155,8 +157,12 @@ impl<'a> Answering<'a> {
             repeats: *repeats,
             load_factors: load_factors.clone(),
         };
-        let mut assessment =
-            Assessment::new(&self.result.spec, self.provider, &states, options)?.with_hooks(self.hooks);
+        // The candidates alone may be of one kind, and are to serve the same requests all the same.
+        let spec = ReplayOptimizeSpec {
+            workload: shared_workload(&self.result.spec, &self.result.modes),
+            ..self.result.spec.clone()
+        };
+        let mut assessment = Assessment::new(&spec, self.provider, &states, options)?.with_hooks(self.hooks);
         if self.step_times.is_some() {
             assessment = assessment.with_step_times_of_your_own();
         }

@@ -6,6 +6,7 @@ mod other_loads;
 mod splits;
 
 use dynosim_core::PoolTimeline;
+use dynosim_spec::RouterMode;
 use dynosim_sweep::Record;
 
 use super::Answer;
@@ -23,7 +24,7 @@ pub(super) fn page(answer: &Answer) -> ReportPage {
         subtitle: question(&result.spec, &result.modes).trim_end().replace('\n', ". "),
         verdict,
         facts: facts(answer),
-        notes: result.warnings.clone(),
+        notes: [answer.reservations(), result.warnings.clone()].concat(),
         pareto: candidates::pareto(result),
         sections: sections(answer),
         distributions: latencies::distributions(answer),
@@ -50,6 +51,16 @@ fn facts(answer: &Answer) -> Vec<(String, String)> {
             "Closest deployment"
         };
         fact(title, best.state.short_name());
+        if best.state.router.mode == RouterMode::KvRouter {
+            let router = best.state.router;
+            fact(
+                "KV router",
+                format!(
+                    "overlap credit {}, prefill load scale {}",
+                    router.overlap_score_credit, router.prefill_load_scale
+                ),
+            );
+        }
         fact("GPUs", best.total_gpus_used.to_string());
         for (name, metric, unit, digits) in [
             ("Throughput", "output_throughput_tok_s", "tok/s", 1),
@@ -95,7 +106,7 @@ fn sections(answer: &Answer) -> Vec<TextSection> {
             all.extend(candidate.infeasible_reason.clone());
             sections.push(section(&heading, all));
         }
-        sections.push(section("Other budgets", budget_lines(explanation)));
+        sections.push(section("What would change it", budget_lines(explanation)));
     }
     if let Some(confidence) = &answer.confidence {
         let text = confidence.text();

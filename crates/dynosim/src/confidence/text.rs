@@ -21,10 +21,11 @@ pub(super) fn text(confidence: &Confidence) -> String {
     lines.push(format!("  1. {}: {}", confidence.candidates[0], winner(confidence)));
     for pair in repetitions.pairs.iter().take(PAIRS) {
         lines.push(format!(
-            "  {}. {}: {}",
+            "  {}. {}: {}, {}",
             pair.other + 1,
             confidence.candidates[pair.other],
-            against_winner(pair, confidence.model_error.as_ref())
+            against_winner(pair, confidence.model_error.as_ref()),
+            how_often_feasible(repetitions, pair.other)
         ));
     }
     if let Some(more) = repetitions.pairs.len().checked_sub(PAIRS).filter(|more| *more > 0) {
@@ -44,8 +45,8 @@ fn headline(repetitions: &Repetitions) -> String {
     let count = repetitions.variations.len();
     if repetitions.varies {
         return format!(
-            "How sure: {count} repetitions, each with other seeds and begun at another point of the workload, the same for all \
-             candidates"
+            "How sure: {count} repetitions, the first as in the search, the others with other seeds and begun at other points of the \
+             workload, the same for all candidates"
         );
     }
     format!(
@@ -72,15 +73,20 @@ fn winner(confidence: &Confidence) -> String {
     if let Some(spread) = winner.figures.get(objective.metric()) {
         parts.push(format!("{name} {}", mean_with_interval(spread, 1.0, objective.unit())));
     }
-    parts.push(match (&winner.infeasible_reason, winner.feasible) {
+    parts.push(how_often_feasible(&confidence.repetitions, 0));
+    parts.join(", ")
+}
+
+fn how_often_feasible(repetitions: &Repetitions, place: usize) -> String {
+    let candidate = &repetitions.candidates[place];
+    match (&candidate.infeasible_reason, candidate.feasible) {
         (None, _) => "feasible in all".to_owned(),
         (Some(reason), 0) => format!("feasible in none: {reason}"),
         (Some(reason), feasible) => format!(
             "feasible in {feasible} of {}, otherwise {reason}",
-            confidence.repetitions.variations.len()
+            repetitions.variations.len()
         ),
-    });
-    parts.join(", ")
+    }
 }
 
 /// A mean, and what is known of it, all times `scale`.
@@ -108,13 +114,13 @@ fn against_winner(pair: &Pair, error: Option<&ModelError>) -> String {
     }
     match pair.flip_chance {
         Some(chance) => parts.push(format!(
-            "better in {} of {}, chance of that about {:.0} %",
+            "ranks better in {} of {}, chance of that about {:.0} %",
             pair.better,
             pair.repetitions,
             100.0 * chance
         )),
-        None if pair.better > 0 => parts.push("better each time".to_owned()),
-        None => parts.push("worse each time".to_owned()),
+        None if pair.better > 0 => parts.push("ranks better each time".to_owned()),
+        None => parts.push("ranks worse each time".to_owned()),
     }
     parts.extend(score_difference(pair));
     let covered = error
@@ -150,13 +156,13 @@ fn model_error(error: Option<&ModelError>) -> String {
     let reservation = if error.as_validated {
         ""
     } else {
-        "; more is possible here, where deployments are of another kind than those measured"
+        "these deployments are of another kind than those measured, so more is possible; "
     };
     let direction = if error.common < 0.0 { "below" } else { "above" };
     format!(
-        "Error of the model: measured latencies were {:.0} % {direction} simulated ones, give or take {differing:.0} % ({}). The \
-         first part, if candidates share it, does not change their order; differences below {differing:.0} % are within the \
-         error of the model{reservation}",
+        "Error of the model: {reservation}measured latencies were {:.0} % {direction} simulated ones, give or take \
+         {differing:.0} % ({}). The first part, if candidates share it, does not change their order; differences below \
+         {differing:.0} % are within the error of the model",
         100.0 * error.common.abs(),
         error.basis,
         differing = 100.0 * error.differing,
@@ -173,39 +179,52 @@ fn load_lines(load: &LoadSensitivity) -> Vec<String> {
         let quantity = figures.map(|figures| quantity(load.quantity, figures.load));
         quantity.map_or_else(String::new, |quantity| format!(" ({quantity})"))
     };
+    let rule = if loads.loads.iter().any(|figures| figures.goodput_share.is_some()) {
+        "keeps up (bounds kept, 95 % of requests good)"
+    } else {
+        "keeps its bounds"
+    };
     let knee = match loads.knee {
         Knee::Within { factor, fails_at } => {
             format!(
-                "1. keeps its bounds up to {factor} times the load{}, no longer at {fails_at}",
+                "1. {rule} up to {}{}, no longer at {fails_at}",
+                times(factor),
                 at(factor)
             )
         }
-        Knee::Below { factor } => format!(
-            "1. does not keep its bounds even at {factor} times the load{}",
-            at(factor)
-        ),
-        Knee::Above { factor } => format!(
-            "1. keeps its bounds up to {factor} times the load at least{}",
-            at(factor)
-        ),
+        Knee::Below { factor } => format!("1. never {rule}, not even at {}{}", times(factor), at(factor)),
+        Knee::Above { factor } => format!("1. {rule} up to {} at least{}", times(factor), at(factor)),
         Knee::NoBounds => "no load is too much, because sla has no bounds".to_owned(),
     };
-    let mut lines = vec![format!("Other loads: {knee}{}", reaching_farther(load))];
+    let mut lines = vec![format!(
+        "Other loads, with the seeds of the search: {knee}{}",
+        others_reach(load)
+    )];
     if load.candidates.len() > 1 {
         lines.push(format!("  {}", winner_range(load)));
     }
     lines
 }
 
-/// The other candidate that keeps its bounds under the most load, if that is more than the first one does.
-fn reaching_farther(load: &LoadSensitivity) -> String {
-    let reach = |place: usize| load.candidates[place].knee.reach();
-    // Of equal ones the first, which is ranked better.
-    let others = (1..load.candidates.len()).rev();
-    let farthest = others.max_by(|&a, &b| reach(a).total_cmp(&reach(b)));
-    farthest
-        .filter(|&place| reach(place) > reach(0))
-        .map_or_else(String::new, |place| format!("; {}. up to {}", place + 1, reach(place)))
+/// `the load`, or `1.2 times the load`.
+fn times(factor: f64) -> String {
+    if (factor - 1.0).abs() < f64::EPSILON {
+        "the load as it is".to_owned()
+    } else {
+        format!("{factor} times the load")
+    }
+}
+
+/// Up to which load the other candidates keep up.
+fn others_reach(load: &LoadSensitivity) -> String {
+    let others = load.candidates.iter().enumerate().skip(1).take(PAIRS);
+    let reaches = others.map(|(place, candidate)| match candidate.knee {
+        Knee::Below { .. } => format!("; {}. at none of these", place + 1),
+        Knee::NoBounds => String::new(),
+        Knee::Above { factor } => format!("; {}. up to {factor} at least", place + 1),
+        Knee::Within { factor, .. } => format!("; {}. up to {factor}", place + 1),
+    });
+    reaches.collect()
 }
 
 fn winner_range(load: &LoadSensitivity) -> String {
@@ -234,7 +253,7 @@ fn winner_range(load: &LoadSensitivity) -> String {
 
 fn quantity(quantity: LoadQuantity, load: f64) -> String {
     match quantity {
-        LoadQuantity::SessionsPerSecond => format!("{load:.2} sessions/s"),
+        LoadQuantity::SessionsPerSecond => format!("{load:.2} arrivals/s"),
         LoadQuantity::RequestsInFlight => format!("{load:.0} in flight"),
         LoadQuantity::ArrivalSpeedup => format!("arrivals {load:.2} times as fast"),
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use dynosim_core::{Outcome, Scenario, WorkerShape};
 use dynosim_spec::{ReplayOptimizeSpec, SearchStrategy, SlaSpec};
-use dynosim_sweep::{Bound, Hooks, OptimizationResult, Record, Sweep, SweepError};
+use dynosim_sweep::{Bound, Hooks, OptimizationResult, Record, Sweep, SweepError, best_first};
 use dynosim_timing::TimingProvider;
 
 use super::Explanation;
@@ -19,6 +19,12 @@ const NEAR_MISSES: usize = 2;
 
 /// How far beyond the budget a feasible candidate is looked for, as a factor.
 const FARTHEST_BUDGET: u32 = 8;
+
+/// The largest budget in which one is looked for, unless the sweep's own is larger.
+const MOST_GPUS: u32 = 1024;
+
+/// States of another budget that are all tried, if the search that is explained tried all of its own.
+const MOST_STATES: u64 = 4000;
 
 /// Explains the result of a sweep.
 pub struct Explainer<'a> {
@@ -158,7 +164,14 @@ impl<'a> Explainer<'a> {
         for step in more_gpus(best) {
             let budget = self.budget().saturating_add(step);
             let found = self.search_within(budget)?;
-            change = found.map(|found| BudgetChange::new(budget, found.best_feasible.as_ref(), false, best));
+            change = found.map(|found| {
+                // What is feasible within the budget is so within a larger one.
+                let better = found
+                    .best_feasible
+                    .as_ref()
+                    .filter(|other| best_first(other, best).is_lt());
+                BudgetChange::new(budget, Some(better.unwrap_or(best)), knows_all(&found), best)
+            });
             if change.as_ref().is_some_and(BudgetChange::is_better) {
                 break;
             }
@@ -170,40 +183,35 @@ impl<'a> Explainer<'a> {
         // A budget that the best candidate does not use up costs nothing.
         let used = u32::try_from(best.total_gpus_used).unwrap_or(u32::MAX);
         let budget = used.min(self.budget()).saturating_sub(1);
-        if budget == 0 {
+        if budget < self.result.spec.hardware.min_gpus.unwrap_or(1) {
             return Ok(None);
         }
-        if self.knows_all_feasible() {
+        if knows_all(self.result) {
             // The best one first.
             let mut fewer = self.result.feasible.iter();
             let other = fewer.find(|record| record.total_gpus_used <= u64::from(budget));
             return Ok(Some(BudgetChange::new(budget, other, true, best)));
         }
         let found = self.search_within(budget)?;
-        Ok(found.map(|found| BudgetChange::new(budget, found.best_feasible.as_ref(), false, best)))
-    }
-
-    /// Whether every feasible candidate from one GPU up to the budget has a record.
-    fn knows_all_feasible(&self) -> bool {
-        let certificate = &self.result.certificate;
-        let may_hide_some = certificate
-            .pruned
-            .get(Bound::ScoreBound.name())
-            .is_some_and(|&count| count > 0);
-        let from_one = self.result.spec.hardware.min_gpus.unwrap_or(1) <= 1;
-        certificate.is_complete() && !may_hide_some && from_one
+        Ok(found.map(|found| BudgetChange::new(budget, found.best_feasible.as_ref(), knows_all(&found), best)))
     }
 
     fn relief(&self) -> Result<Option<Relief>, Error> {
         let sla: &SlaSpec = &self.result.spec.sla;
-        let Some(closest) = &self.result.best_infeasible else {
+        if self.result.evaluated.is_empty() {
             return Ok(None);
-        };
-        let most = self.budget().saturating_mul(FARTHEST_BUDGET);
+        }
+        let most = self
+            .budget()
+            .saturating_mul(FARTHEST_BUDGET)
+            .min(self.budget().max(MOST_GPUS));
         let mut with_more_gpus = None;
+        let mut proven = knows_all(self.result);
         let (fewest_gpus, largest_budget) = relief::fewest_gpus(self.budget(), most, |budget| {
             let found = self.search_within(budget)?;
             let fewest = found.as_ref().and_then(OptimizationResult::fewest_gpus);
+            // Deployments that are larger than what is found do not matter.
+            proven &= found.as_ref().is_some_and(knows_all);
             if let Some(fewest) = fewest {
                 with_more_gpus = Some(fewest.state.to_string());
             }
@@ -211,19 +219,25 @@ impl<'a> Explainer<'a> {
         })?;
         Ok(Some(Relief {
             single: relief::single(&self.result.evaluated, sla),
-            joint: relief::joint(closest, sla),
+            joint: relief::joint(&self.result.evaluated, sla),
             fewest_gpus,
+            proven,
             with_more_gpus,
             largest_budget,
         }))
     }
 
-    /// A descent within another budget; `None` if no candidate fits it.
+    /// A search within another budget, of the strategy that the spec asks for as long as there are not too many candidates,
+    /// and a descent otherwise; `None` if no candidate fits it.
     fn search_within(&self, budget: u32) -> Result<Option<OptimizationResult>, Error> {
         let mut spec: ReplayOptimizeSpec = self.result.spec.clone();
         spec.hardware.total_gpus = Some(budget);
-        spec.hardware.min_gpus = None;
-        spec.search.strategy = SearchStrategy::Descent;
+        if spec.hardware.min_gpus.is_some_and(|least| least > budget) {
+            return Ok(None);
+        }
+        if self.size_within(&spec) > MOST_STATES.max(2 * self.result.certificate.space) {
+            spec.search.strategy = SearchStrategy::Descent;
+        }
         let sweep = match Sweep::new(&spec, self.scenario.clone(), self.provider) {
             Ok(sweep) => sweep.with_hooks(self.hooks),
             Err(SweepError::BudgetTooLarge { .. }) => return Ok(None),
@@ -235,4 +249,21 @@ impl<'a> Explainer<'a> {
             Err(error) => Err(error.into()),
         }
     }
+
+    /// States within the budget of this spec; 0 if there are none.
+    fn size_within(&self, spec: &ReplayOptimizeSpec) -> u64 {
+        let sweep = Sweep::new(spec, self.scenario.clone(), self.provider);
+        let size = sweep.and_then(|sweep| sweep.count_states(&self.result.modes));
+        size.unwrap_or(0)
+    }
+}
+
+/// Whether every feasible state within the budget of this result has a record.
+fn knows_all(result: &OptimizationResult) -> bool {
+    let certificate = &result.certificate;
+    let may_hide_some = certificate
+        .pruned
+        .get(Bound::ScoreBound.name())
+        .is_some_and(|&count| count > 0);
+    certificate.is_complete() && !may_hide_some
 }

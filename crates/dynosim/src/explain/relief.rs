@@ -1,7 +1,7 @@
 //! What would make something feasible where nothing is.
 
 use dynosim_spec::{SlaBound, SlaSpec};
-use dynosim_sweep::Record;
+use dynosim_sweep::{Record, best_first};
 use serde::Serialize;
 
 /// What would make something feasible.
@@ -11,8 +11,10 @@ pub struct Relief {
     pub single: Vec<Relaxation>,
     /// All bounds that would have to give way for the candidate that is closest to being feasible.
     pub joint: Vec<Relaxation>,
-    /// The fewest GPUs with which a descent finds a feasible candidate, if it finds one at all.
+    /// The fewest GPUs with which a feasible candidate is found, if one is found at all.
     pub fewest_gpus: Option<u64>,
+    /// Whether no smaller deployment is feasible, because all of them were tried; otherwise descents found it.
+    pub proven: bool,
     /// That candidate as text.
     pub with_more_gpus: Option<String>,
     /// The largest budget that was tried.
@@ -55,8 +57,13 @@ pub(super) fn single(evaluated: &[Record], sla: &SlaSpec) -> Vec<Relaxation> {
     bounds.iter().filter_map(relaxation).collect()
 }
 
-/// The bounds that a candidate misses, each with what it would have to be.
-pub(super) fn joint(closest: &Record, sla: &SlaSpec) -> Vec<Relaxation> {
+/// The bounds that the closest candidate misses, each with what it would have to be: of those that serve every request, the
+/// one whose excesses add up to the least. None if every candidate rejects requests.
+pub(super) fn joint(evaluated: &[Record], sla: &SlaSpec) -> Vec<Relaxation> {
+    let serving = evaluated.iter().filter(|record| serves_all(record));
+    let Some(closest) = serving.min_by(|a, b| best_first(a, b)) else {
+        return Vec::new();
+    };
     let missed = sla.active_bounds().filter_map(|bound| {
         let to_ms = closest.metric(bound.metric).filter(|&ms| ms > bound.bound_ms)?;
         Some(Relaxation {

@@ -8,6 +8,7 @@ use super::Explanation;
 use super::candidate::{Bottleneck, BoundMargin, CandidateExplanation, Standing};
 use super::neighbours::BudgetChange;
 use super::relief::{Relaxation, Relief};
+use crate::question::gpus;
 
 pub(super) fn text(explanation: &Explanation) -> String {
     let mut text = String::new();
@@ -36,7 +37,7 @@ pub(crate) fn title(candidate: &CandidateExplanation) -> String {
 
 /// What there is to say about a candidate, a sentence each.
 pub(crate) fn lines(candidate: &CandidateExplanation) -> Vec<String> {
-    let mut lines: Vec<String> = candidate.binding.iter().map(binding).collect();
+    let mut lines: Vec<String> = bounds(&candidate.bounds).into_iter().collect();
     lines.push(bottleneck(&candidate.bottleneck));
     lines.push(ttft(&candidate.mean_ttft_ms));
     let busy: Vec<String> = candidate.pools.iter().map(busy).collect();
@@ -66,7 +67,21 @@ pub(crate) fn budget_lines(explanation: &Explanation) -> Vec<String> {
     lines
 }
 
-fn binding(bound: &BoundMargin) -> String {
+/// Every bound, the one with the least margin first; `None` without any.
+fn bounds(bounds: &[BoundMargin]) -> Option<String> {
+    let mut bounds: Vec<&BoundMargin> = bounds.iter().collect();
+    bounds.sort_by(|a, b| a.margin.total_cmp(&b.margin));
+    let tightest = bounds.first()?;
+    let title = if tightest.margin >= 0.0 {
+        "tightest bound"
+    } else {
+        "missed bound"
+    };
+    let bounds: Vec<String> = bounds.into_iter().map(margin).collect();
+    Some(format!("{title} first: {}", bounds.join("; ")))
+}
+
+fn margin(bound: &BoundMargin) -> String {
     let BoundMargin {
         name,
         metric,
@@ -74,19 +89,10 @@ fn binding(bound: &BoundMargin) -> String {
         value_ms,
         margin,
     } = bound;
-    let (what, share) = if *margin >= 0.0 {
-        ("to spare", *margin)
-    } else {
-        ("too much", -margin)
-    };
-    let title = if *margin >= 0.0 {
-        "tightest bound"
-    } else {
-        "missed bound"
-    };
+    let what = if *margin >= 0.0 { "to spare" } else { "too much" };
     format!(
-        "{title}: sla.{name}, {metric} {value_ms:.1} of {bound_ms} ms, {} {what}",
-        percent(share)
+        "sla.{name}, {metric} {value_ms:.1} of {bound_ms} ms, {} {what}",
+        percent(margin.abs())
     )
 }
 
@@ -103,7 +109,9 @@ fn bottleneck(bottleneck: &Bottleneck) -> String {
             percent(*share_of_latency)
         )
     } else {
-        format!("bottleneck: none that requests wait for; most of their time goes to the {pool} pool")
+        format!(
+            "bottleneck: none; requests wait for less than 1 % of their time, and spend most of it in the {pool} pool"
+        )
     }
 }
 
@@ -123,27 +131,28 @@ fn busy(pool: &PoolUse) -> String {
 }
 
 fn more_gpus(change: &BudgetChange) -> String {
-    let budget = change.budget;
+    let more = format!(
+        "With up to {}, more than the budget",
+        gpus(u64::from(change.budget), "")
+    );
     match (&change.best, change.change) {
-        (Some(best), Some(share)) if share > 0.0 => {
-            format!("{budget} GPUs buy {}: {best}", percent(share))
-        }
-        _ => format!("More GPUs: {budget} buy nothing that a descent finds"),
+        (Some(best), Some(share)) if share > 0.0 => format!("{more}: {} better, {best}", percent(share)),
+        _ if change.proven => format!("{more}: nothing better exists"),
+        _ => format!("{more}: a descent finds nothing better"),
     }
 }
 
 fn fewer_gpus(change: &BudgetChange) -> String {
-    let budget = change.budget;
+    let fewer = format!(
+        "With up to {}, fewer than the best uses",
+        gpus(u64::from(change.budget), "")
+    );
     match (&change.best, change.change) {
-        (Some(best), Some(share)) if share < 0.0 => {
-            format!("{budget} GPUs cost {}: {best}", percent(-share))
-        }
-        (Some(best), Some(share)) if share > 0.0 => {
-            format!("{budget} GPUs are even better by {}: {best}", percent(share))
-        }
-        (Some(best), _) => format!("{budget} GPUs do as well: {best}"),
-        (None, _) if change.proven => format!("{budget} GPUs cannot meet the bounds: every deployment was tried"),
-        (None, _) => format!("{budget} GPUs do not meet the bounds, as far as a descent finds"),
+        (Some(best), Some(share)) if share < 0.0 => format!("{fewer}: {} worse, {best}", percent(-share)),
+        (Some(best), Some(share)) if share > 0.0 => format!("{fewer}: even {} better, {best}", percent(share)),
+        (Some(best), _) => format!("{fewer}: as good, {best}"),
+        (None, _) if change.proven => format!("{fewer}: no deployment meets the bounds; every one was tried"),
+        (None, _) => format!("{fewer}: a descent finds nothing that meets the bounds"),
     }
 }
 
@@ -165,25 +174,42 @@ fn relief_lines(relief: &Relief) -> Vec<String> {
             let Relaxation {
                 name, from_ms, to_ms, ..
             } = relaxation;
-            format!("sla.{name} {to_ms:.1} instead of {from_ms} ms")
+            format!("sla.{name} {} instead of {from_ms} ms", rounded_up(*to_ms))
         });
         let joint: Vec<String> = joint.collect();
-        if let Some(first) = relief.joint.first() {
-            lines.push(format!(
+        lines.push(match relief.joint.first() {
+            Some(first) => format!(
                 "No bound alone would do; together {}: {}",
                 joint.join(" and "),
                 first.state
-            ));
-        }
+            ),
+            None => {
+                "No bound would do: no deployment serves every request; give workers more KV cache, or send shorter \
+                     requests"
+                    .to_owned()
+            }
+        });
     }
     lines.push(match (relief.fewest_gpus, &relief.with_more_gpus) {
-        (Some(gpus), Some(state)) => format!("{gpus} GPUs would do within all bounds: {state}"),
+        (Some(count), Some(state)) => {
+            let who = if relief.proven {
+                "the fewest that do: every deployment of fewer was tried"
+            } else {
+                "found by descents, which do not rule out fewer"
+            };
+            format!("{} meet all bounds ({who}): {state}", gpus(count, ""))
+        }
         _ => format!(
-            "More GPUs do not help: up to {}, a descent finds nothing within all bounds",
+            "More GPUs: up to {}, a descent finds nothing within all bounds",
             relief.largest_budget
         ),
     });
     lines
+}
+
+/// Milliseconds with two digits behind the point, rounded up: a bound of so much is kept.
+fn rounded_up(ms: f64) -> f64 {
+    (ms * 100.0).ceil() / 100.0
 }
 
 /// A share as text, with a digit behind the point.
@@ -196,44 +222,67 @@ mod tests {
     use super::*;
 
     #[test]
-    fn margins_say_whether_they_are_kept() {
-        let margin = |margin: f64| BoundMargin {
-            name: "ttft",
+    fn the_least_margin_comes_first() {
+        let margin = |name: &'static str, margin: f64| BoundMargin {
+            name,
             metric: "mean_ttft_ms",
             bound_ms: 200.0,
             value_ms: 200.0 * (1.0 - margin),
             margin,
         };
         assert_eq!(
-            binding(&margin(0.25)),
-            "tightest bound: sla.ttft, mean_ttft_ms 150.0 of 200 ms, 25.0 % to spare"
+            bounds(&[margin("e2eLatency", 0.5), margin("ttft", 0.25)]).as_deref(),
+            Some(
+                "tightest bound first: sla.ttft, mean_ttft_ms 150.0 of 200 ms, 25.0 % to spare; \
+                 sla.e2eLatency, mean_ttft_ms 100.0 of 200 ms, 50.0 % to spare"
+            )
         );
         assert_eq!(
-            binding(&margin(-0.5)),
-            "missed bound: sla.ttft, mean_ttft_ms 300.0 of 200 ms, 50.0 % too much"
+            bounds(&[margin("ttft", -0.5)]).as_deref(),
+            Some("missed bound first: sla.ttft, mean_ttft_ms 300.0 of 200 ms, 50.0 % too much")
         );
+        assert_eq!(bounds(&[]), None);
     }
 
     #[test]
     fn other_budgets_are_told() {
-        let change = |change: Option<f64>| BudgetChange {
-            budget: 9,
+        let change = |change: Option<f64>, proven: bool| BudgetChange {
+            budget: 1,
             best: change.map(|_| "state".to_owned()),
             score: change,
-            proven: false,
+            proven,
             change,
         };
-        assert_eq!(more_gpus(&change(Some(0.125))), "9 GPUs buy 12.5 %: state");
+        let more = "With up to 1 GPU, more than the budget";
         assert_eq!(
-            more_gpus(&change(Some(0.0))),
-            "More GPUs: 9 buy nothing that a descent finds"
+            more_gpus(&change(Some(0.125), false)),
+            format!("{more}: 12.5 % better, state")
         );
-        assert_eq!(fewer_gpus(&change(Some(-0.5))), "9 GPUs cost 50.0 %: state");
-        assert_eq!(fewer_gpus(&change(Some(0.0))), "9 GPUs do as well: state");
         assert_eq!(
-            fewer_gpus(&change(None)),
-            "9 GPUs do not meet the bounds, as far as a descent finds"
+            more_gpus(&change(Some(0.0), false)),
+            format!("{more}: a descent finds nothing better")
         );
+        assert_eq!(
+            more_gpus(&change(Some(0.0), true)),
+            format!("{more}: nothing better exists")
+        );
+        let fewer = "With up to 1 GPU, fewer than the best uses";
+        assert_eq!(
+            fewer_gpus(&change(Some(-0.5), true)),
+            format!("{fewer}: 50.0 % worse, state")
+        );
+        assert_eq!(fewer_gpus(&change(Some(0.0), true)), format!("{fewer}: as good, state"));
+        assert_eq!(
+            fewer_gpus(&change(None, true)),
+            format!("{fewer}: no deployment meets the bounds; every one was tried")
+        );
+    }
+
+    #[test]
+    fn relaxed_bounds_are_kept_as_printed() {
+        for (ms, expected) in [(10.3444, 10.35), (13.92, 13.92), (1.0, 1.0)] {
+            assert!((rounded_up(ms) - expected).abs() < 1e-9 && rounded_up(ms) >= ms);
+        }
     }
 
     #[test]

@@ -182,7 +182,13 @@ impl<'a> Drawn<'a> {
 
 fn warnings(trace: &TraceFile, drawn: Option<&Drawn>) -> Vec<String> {
     let mut warnings = Vec::new();
-    if trace.has_turns {
+    if trace.has_turns && trace.concurrency.is_some() {
+        warnings.push(
+            "turns of a session are sent as requests of their own as places become free, without think time and without \
+             waiting for the turn before: AIPerf would repeat earlier turns in the prompt"
+                .to_owned(),
+        );
+    } else if trace.has_turns {
         warnings.push(
             "later turns are sent at the times at which the simulation sent them, not after the turn before has \
              completed: AIPerf would repeat earlier turns in the prompt"

@@ -4,6 +4,7 @@ use dynosim_spec::{Checked, RunSpec};
 use serde_json::Value;
 
 use super::error::ExportError;
+use crate::answer::SCHEMA_VERSION;
 
 /// One simulation, and where it was found.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,12 +20,17 @@ pub struct Candidate {
 impl Candidate {
     /// Reads a run spec, or the candidate of this rank (the best one by default) from a `result.json`.
     ///
-    /// Of a result, only the list `candidates` is read, and of its objects `rank`, `state` and `run`.
+    /// Of a result, only the list `candidates` is read, and of its objects `rank`, `state`, `run` and why the candidate is not
+    /// feasible, if it is not.
     ///
     /// # Errors
     /// If the text is neither, or there is no such candidate.
     pub fn from_json(text: &str, rank: Option<u64>) -> Result<Self, ExportError> {
         let document: Value = serde_json::from_str(text).map_err(ExportError::Json)?;
+        let version = document.get("schema_version").and_then(Value::as_u64).unwrap_or(0);
+        if version > u64::from(SCHEMA_VERSION) {
+            return Err(ExportError::NewerSchema { version });
+        }
         if let Some(candidates) = document.get("candidates") {
             return Self::of_sweep(candidates, rank.unwrap_or(1));
         }
@@ -50,6 +56,9 @@ impl Candidate {
 
     fn of_sweep(candidates: &Value, rank: u64) -> Result<Self, ExportError> {
         let candidates = candidates.as_array().ok_or(ExportError::NoCandidates)?;
+        if candidates.is_empty() {
+            return Err(ExportError::NotExplained);
+        }
         let rank_of = |candidate: &Value| candidate.get("rank").and_then(Value::as_u64);
         let Some(found) = candidates.iter().find(|candidate| rank_of(candidate) == Some(rank)) else {
             let ranks: Vec<u64> = candidates.iter().filter_map(rank_of).collect();
@@ -61,13 +70,22 @@ impl Candidate {
         };
         let run = found.get("run").ok_or(ExportError::NoCandidates)?;
         let bad = |source| ExportError::BadCandidate { rank, source };
-        let Checked { value, warnings } = RunSpec::from_json(&run.to_string()).map_err(bad)?;
+        let Checked { value, mut warnings } = RunSpec::from_json(&run.to_string()).map_err(bad)?;
+        warnings.extend(missed_bounds(found, rank));
         Ok(Self {
             run: value,
             state: found.get("state").and_then(Value::as_str).map(str::to_owned),
             warnings,
         })
     }
+}
+
+/// Says that a candidate is not feasible, if the result says so.
+fn missed_bounds(candidate: &Value, rank: u64) -> Option<String> {
+    let reason = candidate.get("record")?.get("infeasible_reason")?.as_str()?;
+    Some(format!(
+        "candidate {rank} does not meet what the sweep asked for: {reason}"
+    ))
 }
 
 #[cfg(test)]
@@ -121,6 +139,15 @@ mod tests {
         assert!(refused(json!({ "chosen_mode": "disagg" }).to_string()).contains("folder `disagg`"));
         assert!(refused(json!({ "mode": "agg", "spec": {} }).to_string()).contains("make the sweep again"));
         assert!(refused(json!({ "candidates": [{ "rank": 1 }] }).to_string()).contains("without `candidates`"));
+        assert!(refused(json!({ "candidates": [] }).to_string()).contains("--quick"));
+        assert!(refused(json!({ "schema_version": 99 }).to_string()).contains("newer version"));
+        let missing = json!({ "rank": 1, "run": run(1), "record": { "infeasible_reason": "too late" } });
+        let found = Candidate::from_json(&json!({ "candidates": [missing] }).to_string(), None).expect("there");
+        assert!(
+            found.warnings[0].contains("asked for: too late"),
+            "{:?}",
+            found.warnings
+        );
         let mut wrong = run(1);
         wrong["topology"]["tp"] = 0.into();
         assert!(refused(json!({ "candidates": [{ "rank": 1, "run": wrong }] }).to_string()).contains("rank 1"));

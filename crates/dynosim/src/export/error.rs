@@ -16,6 +16,18 @@ pub enum ExportError {
     /// A sweep's result without candidates.
     #[error("is the result of a sweep without `candidates`; make the sweep again, or give a run spec")]
     NoCandidates,
+    /// A result in a format that is not known yet.
+    #[error("is a result of format {version}, written by a newer version of dynosim; use that one")]
+    NewerSchema {
+        /// The version of the format.
+        version: u64,
+    },
+    /// A result whose candidates were not explained.
+    #[error(
+        "the result has no candidates, because the sweep was made with --quick or interrupted; make it again without, or go on \
+         with --resume"
+    )]
+    NotExplained,
     /// The result of a comparison, which has none of its own.
     #[error(
         "compares both kinds of deployments; give the result of one of them, which is in the folder `{chosen}` beside it"
@@ -42,7 +54,7 @@ pub enum ExportError {
         source: SpecError,
     },
     /// Not a version of Dynamo that is known.
-    #[error("--dynamo-version: must be 0.5.0 to 1.6, as in 1.6.1, got {given:?}; {reason}")]
+    #[error("--dynamo-version: must be 0.5.0 to 1.6.x with three numbers, as in 1.6.1, got {given:?}; {reason}")]
     DynamoVersion {
         /// What was given.
         given: String,

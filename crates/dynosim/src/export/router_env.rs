@@ -31,7 +31,9 @@ pub(super) fn router_env(settings: &RouterSettings, pool: &WorkerPool, version: 
     env.set_queue(settings, pool, version);
     env.set_tracking(settings, version);
     if version.since(1, 6) {
-        env.warn("these variables of the router are deprecated in 1.6 and gone in 1.7");
+        env.warn(
+            "the environment variables that set up the router (DYN_ROUTER_…) are deprecated in 1.6 and gone in 1.7",
+        );
     }
     env
 }

@@ -64,7 +64,11 @@ fn axis(metric: &str) -> Axis {
     };
     let axis = Axis::new(&in_words(name), unit);
     // Latencies of bad candidates are many times those of good ones.
-    if unit == "ms" { axis.logarithmic() } else { axis }
+    if unit == "ms" {
+        Axis::new(&format!("{}, logarithmic", axis.name), unit).logarithmic()
+    } else {
+        axis
+    }
 }
 
 /// The name of a metric as people write it.
@@ -151,7 +155,10 @@ mod tests {
 
     #[test]
     fn units_of_metrics_are_told() {
-        assert_eq!(axis("mean_tpot_ms"), Axis::new("Mean TPOT", "ms").logarithmic());
+        assert_eq!(
+            axis("mean_tpot_ms"),
+            Axis::new("Mean TPOT, logarithmic", "ms").logarithmic()
+        );
         assert_eq!(
             axis("throughput_per_gpu_tok_s"),
             Axis::new("Throughput per GPU", "tok/s")

@@ -35,11 +35,12 @@ fn curve(rank: usize, candidate: &Detailed, latency: Latency) -> CumulativeCurve
     CumulativeCurve::of(&name(rank, &candidate.record), &values)
 }
 
-/// The bounds of a latency, and those on single requests.
+/// The bounds on percentiles of a latency, and those on single requests. A bound on the mean is no mark among single
+/// requests.
 fn bounds(sla: &SlaSpec, key: &str) -> Vec<Mark> {
     let bounds = sla.active_bounds().filter_map(|bound| {
         let (statistic, of) = bound.metric.split_once('_')?;
-        (of == key).then(|| Mark {
+        (of == key && statistic != "mean").then(|| Mark {
             label: format!("{statistic} bound"),
             value: bound.bound_ms,
         })

@@ -63,7 +63,7 @@ fn marks(load: &LoadSensitivity) -> Vec<Mark> {
     let mut marks = Vec::new();
     if let Some(Knee::Within { factor, .. }) = knee {
         marks.push(Mark {
-            label: "knee".to_owned(),
+            label: "knee of 1".to_owned(),
             value: factor,
         });
     }

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 
 use dynosim::sweep::Trial;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::header::Header;
@@ -73,11 +72,9 @@ impl Contents {
     /// Takes in a line; the error is a reason that holds for a last line, too, if there is one.
     fn take(&mut self, line: &[u8]) -> Result<(), Option<String>> {
         if self.header.is_none() {
-            let header = serde_json::from_slice(line).map_err(|_| {
-                // Something that is whole but no header was not written by this program.
-                let is_json = serde_json::from_slice::<IgnoredAny>(line).is_ok();
-                is_json.then(|| "this is not the first line of a journal".to_owned())
-            })?;
+            // A line that is whole but no header was not written by this program.
+            let foreign = |_| Some("this is not the first line of a journal".to_owned());
+            let header = serde_json::from_slice(line).map_err(foreign)?;
             self.header = Some(header);
             return Ok(());
         }
@@ -126,6 +123,7 @@ mod tests {
         assert_eq!(contents.bytes, (HEADER.len() + line.len() + 2) as u64);
         refused(&[HEADER, torn, line, ""], "line 2: it is damaged");
         refused(&[line, HEADER, ""], "line 1: this is not the first line");
+        refused(&["somebody else's", ""], "line 1: this is not the first line");
     }
 
     #[test]

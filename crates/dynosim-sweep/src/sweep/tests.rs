@@ -10,12 +10,15 @@ mod outputs;
 use std::sync::Arc;
 
 use dynosim_spec::{
-    Backend, Deployment, EngineArgs, EngineSpec, GpuSpec, HardwareSpec, Limit, Rules, SweepRouterSpec, SyntheticLoad,
-    SyntheticWorkload, Workload, WorkloadSpec,
+    Backend, Deployment, EngineArgs, EngineSpec, GpuSpec, HardwareSpec, Limit, ParallelShape, Rules, SweepRouterMode,
+    SweepRouterSpec, SyntheticLoad, SyntheticWorkload, Workload, WorkloadSpec,
 };
 use dynosim_timing::{PolynomialTiming, TimingError, TimingModel};
 
 use super::*;
+use crate::state::RouterState;
+use crate::trial::Trial;
+use crate::worker_shapes::KvCapacity;
 
 /// Polynomial step times, and room for this many KV tokens per GPU beyond the first.
 #[derive(Debug)]

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use dynosim::answer::{Answer, AnswerOptions, Answering};
 use dynosim::spec::{ReplayOptimizeSpec, SearchStrategy};
-use dynosim::sweep::{Mode, Sweep};
-use dynosim::{sweep_scenario, timing_provider};
+use dynosim::sweep::{Mode, OptimizationResult, Sweep};
+use dynosim::timing::TimingProvider;
+use dynosim::{Scenario, sweep_scenario, timing_provider};
 use serde_json::{Value, json};
 
 /// A small sweep of both kinds of deployments whose best candidates differ, with bounds on everything.
@@ -30,12 +31,32 @@ pub(crate) fn spec() -> ReplayOptimizeSpec {
     read.expect("the spec is valid").value
 }
 
-pub(crate) fn answer(spec: &ReplayOptimizeSpec, options: AnswerOptions) -> Answer {
-    let modes = [Mode::Agg, Mode::Disagg];
-    let scenario = sweep_scenario(spec, &modes).expect("a scenario");
+const BOTH: [Mode; 2] = [Mode::Agg, Mode::Disagg];
+
+/// What a sweep over both kinds of deployments finds.
+fn optimize(spec: &ReplayOptimizeSpec, scenario: Scenario, provider: &dyn TimingProvider) -> OptimizationResult {
+    let sweep = Sweep::new(spec, scenario, provider).expect("a sweep");
+    sweep.optimize(&BOTH).expect("there are candidates")
+}
+
+/// The same with everything built in.
+fn found(spec: &ReplayOptimizeSpec) -> OptimizationResult {
+    let scenario = sweep_scenario(spec, &BOTH).expect("a scenario");
     let provider = timing_provider(&spec.timing, &spec.engine, None);
-    let sweep = Sweep::new(spec, scenario.clone(), provider.as_ref()).expect("a sweep");
-    let result = sweep.optimize(&modes).expect("there are candidates");
+    optimize(spec, scenario, provider.as_ref())
+}
+
+fn without_repetitions() -> AnswerOptions {
+    AnswerOptions {
+        repeats: 0,
+        ..AnswerOptions::default()
+    }
+}
+
+pub(crate) fn answer(spec: &ReplayOptimizeSpec, options: AnswerOptions) -> Answer {
+    let scenario = sweep_scenario(spec, &BOTH).expect("a scenario");
+    let provider = timing_provider(&spec.timing, &spec.engine, None);
+    let result = optimize(spec, scenario.clone(), provider.as_ref());
     let answering = Answering::new(result, &scenario, provider.as_ref()).with_options(options);
     answering.answer().expect("candidates can be simulated again")
 }
@@ -149,13 +170,7 @@ fn check_close(name: &str, found: f64, expected: f64) {
 
 #[test]
 fn numbers_follow_from_the_requests() {
-    let answer = answer(
-        &spec(),
-        AnswerOptions {
-            repeats: 0,
-            ..AnswerOptions::default()
-        },
-    );
+    let answer = answer(&spec(), without_repetitions());
     let document: Value = serde_json::from_str(&file(&answer, "result.json")).expect("JSON");
     let requests = rows(&file(&answer, "requests.csv"));
     let candidates = document["candidates"].as_array().expect("a list");
@@ -235,13 +250,7 @@ fn numbers_follow_from_the_requests() {
 
 #[test]
 fn candidates_are_simulations_of_their_own() {
-    let answer = answer(
-        &spec(),
-        AnswerOptions {
-            repeats: 0,
-            ..AnswerOptions::default()
-        },
-    );
+    let answer = answer(&spec(), without_repetitions());
     let document: Value = serde_json::from_str(&file(&answer, "result.json")).expect("JSON");
     for candidate in document["candidates"].as_array().expect("a list") {
         let run = dynosim::RunSpec::from_json(&candidate["run"].to_string()).expect("a valid run");
@@ -263,13 +272,7 @@ fn candidates_with_blocks_of_their_own_serve_the_same_requests() {
     let mut spec = spec();
     spec.search.engine_args.block_size = vec![16, 48];
     spec.router.mode = dynosim::spec::SweepRouterMode::RoundRobin;
-    let answer = answer(
-        &spec,
-        AnswerOptions {
-            repeats: 0,
-            ..AnswerOptions::default()
-        },
-    );
+    let answer = answer(&spec, without_repetitions());
     let document: Value = serde_json::from_str(&file(&answer, "result.json")).expect("JSON");
     let mut sizes = std::collections::BTreeSet::new();
     for candidate in document["candidates"].as_array().expect("a list") {
@@ -285,13 +288,7 @@ fn candidates_with_blocks_of_their_own_serve_the_same_requests() {
 fn the_least_number_of_gpus_holds_for_other_budgets() {
     let mut spec = spec();
     spec.hardware.min_gpus = Some(4);
-    let answer = answer(
-        &spec,
-        AnswerOptions {
-            repeats: 0,
-            ..AnswerOptions::default()
-        },
-    );
+    let answer = answer(&spec, without_repetitions());
     let explanation = answer.explanation.as_ref().expect("it was asked for");
     assert!(explanation.fewer_gpus.is_none(), "{:?}", explanation.fewer_gpus);
     let more = explanation.more_gpus.as_ref().expect("something is feasible");
@@ -306,13 +303,7 @@ fn bounds_that_give_way_do_not_help_who_cannot_serve_all() {
     // Room for the shorter half of the requests.
     spec.engine.base_engine_args.num_gpu_blocks = Some(36);
     spec.search.prune = dynosim::spec::Prune::None;
-    let answer = answer(
-        &spec,
-        AnswerOptions {
-            repeats: 0,
-            ..AnswerOptions::default()
-        },
-    );
+    let answer = answer(&spec, without_repetitions());
     let explanation = answer.explanation.as_ref().expect("it was asked for");
     let relief = explanation.relief.as_ref().expect("nothing is feasible");
     assert!(relief.single.is_empty() && relief.joint.is_empty(), "{relief:?}");
@@ -359,13 +350,7 @@ fn where_nothing_is_feasible_the_way_out_is_told() {
     let mut spec = spec();
     spec.sla.ttft = Some(60.0);
     spec.sla.p99_e2e_latency = None;
-    let answer = answer(
-        &spec,
-        AnswerOptions {
-            repeats: 0,
-            ..AnswerOptions::default()
-        },
-    );
+    let answer = answer(&spec, without_repetitions());
     assert!(answer.result.feasible.is_empty());
     let explanation = answer.explanation.as_ref().expect("it was asked for");
     assert!(explanation.more_gpus.is_none() && explanation.fewer_gpus.is_none());
@@ -378,12 +363,7 @@ fn where_nothing_is_feasible_the_way_out_is_told() {
         .expect("TTFT alone would do");
     for (bound, expected) in [(relaxed.to_ms, true), (relaxed.to_ms * 0.999, false)] {
         spec.sla.ttft = Some(bound);
-        let scenario = sweep_scenario(&spec, &[Mode::Agg, Mode::Disagg]).expect("a scenario");
-        let provider = timing_provider(&spec.timing, &spec.engine, None);
-        let sweep = Sweep::new(&spec, scenario, provider.as_ref()).expect("a sweep");
-        let found = sweep
-            .optimize(&[Mode::Agg, Mode::Disagg])
-            .expect("there are candidates");
+        let found = found(&spec);
         assert_eq!(!found.feasible.is_empty(), expected, "{bound}");
     }
     let text = explanation.text();
@@ -398,13 +378,7 @@ fn where_nothing_is_feasible_the_way_out_is_told() {
 #[test]
 fn other_budgets_are_really_better_or_worse() {
     let spec = spec();
-    let answer = answer(
-        &spec,
-        AnswerOptions {
-            repeats: 0,
-            ..AnswerOptions::default()
-        },
-    );
+    let answer = answer(&spec, without_repetitions());
     let explanation = answer.explanation.as_ref().expect("it was asked for");
     let best = answer
         .result
@@ -419,12 +393,7 @@ fn other_budgets_are_really_better_or_worse() {
         if !change.proven {
             spec.search.strategy = SearchStrategy::Descent;
         }
-        let scenario = sweep_scenario(&spec, &[Mode::Agg, Mode::Disagg]).expect("a scenario");
-        let provider = timing_provider(&spec.timing, &spec.engine, None);
-        let sweep = Sweep::new(&spec, scenario, provider.as_ref()).expect("a sweep");
-        let found = sweep
-            .optimize(&[Mode::Agg, Mode::Disagg])
-            .expect("there are candidates");
+        let found = found(&spec);
         let score = found.best_feasible.as_ref().and_then(|best| best.score);
         assert_eq!(change.score, score);
         let expected = score.map(|score| (score - best) / best.abs());

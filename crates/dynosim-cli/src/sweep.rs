@@ -95,6 +95,7 @@ pub(crate) fn search(
             trials: &neighbours,
             stop: surroundings.stop,
             explain,
+            names_inputs: folder.is_some(),
         };
         answers.of(found)
     });
@@ -205,6 +206,8 @@ struct Answers<'x, 'b, 'a> {
     trials: &'x dyn TrialStore,
     stop: &'x AtomicBool,
     explain: bool,
+    /// Whether documents are written, which name what they rest on; reading all of it to print a table would be a waste.
+    names_inputs: bool,
 }
 
 impl Answers<'_, '_, '_> {
@@ -221,7 +224,7 @@ impl Answers<'_, '_, '_> {
                 let is_whole = [&agg, &disagg].into_iter().flatten().all(Answer::is_whole);
                 let inputs = self.inputs(self.args.mode.name())?;
                 Findings::Comparison(Box::new(Compared {
-                    document: comparison_json(&comparison, is_whole, Some(&inputs))?,
+                    document: comparison_json(&comparison, is_whole, inputs.as_ref())?,
                     comparison: *comparison,
                     agg,
                     disagg,
@@ -230,8 +233,9 @@ impl Answers<'_, '_, '_> {
         })
     }
 
-    fn inputs(&self, mode: &str) -> Result<Inputs, Error> {
-        Inputs::of_sweep(&self.asked.spec, mode, self.args.tables.perfdata.as_deref())
+    fn inputs(&self, mode: &str) -> Result<Option<Inputs>, Error> {
+        let inputs = || Inputs::of_sweep(&self.asked.spec, mode, self.args.tables.perfdata.as_deref());
+        self.names_inputs.then(inputs).transpose()
     }
 
     fn answer(&self, result: OptimizationResult, mode: &str) -> Result<Answer, Error> {
@@ -250,12 +254,14 @@ impl Answers<'_, '_, '_> {
         };
         let mut answering = Answering::new(result, scenario, provider)
             .with_options(options)
-            .with_inputs(self.inputs(mode)?)
             .with_hooks(Hooks {
                 trials: Some(self.trials),
                 progress: Some(show),
                 stop: Some(self.stop),
             });
+        if let Some(inputs) = self.inputs(mode)? {
+            answering = answering.with_inputs(inputs);
+        }
         if self.args.tables.perfdata.is_some() {
             answering = answering.with_step_times(step_times(self.args, &self.asked.spec));
         }
